@@ -1,0 +1,45 @@
+//! The transactional inbox: one observable effect per message on top of brokers that deliver at least
+//! once.
+//!
+//! This crate knows no driver. It holds the [contract of brokers](Broker), the [contract of
+//! stores](InboxStore), the [state machine](machine) between them and the runner.
+
+pub mod machine;
+
+mod broker;
+mod checkpoint;
+mod fingerprint;
+mod identify;
+mod identity;
+mod json;
+mod letters;
+mod message;
+mod probe;
+mod store;
+mod tx;
+mod watermark;
+
+pub use broker::{
+    Ack, AckError, AckStrength, Assignment, Broker, BrokerError, Capabilities, Credit, Delivery, Event,
+    Order, Revocation, Settled,
+};
+pub use checkpoint::{Checkpoint, CheckpointMove, Checkpoints, MoveRule, Moved, RecordMark};
+pub use fingerprint::{FINGERPRINT_BYTES, Fingerprint};
+pub use identify::{Defect, IdFrom};
+pub use identity::{ClaimKey, Group, MessageId, NAME_BYTES_MAX, NameError, RESERVED_SCOPE_PREFIX, Scope};
+pub use json::{JsonPointer, PointerError};
+pub use letters::{
+    Conflict, ERROR_BYTES_MAX, GroupStats, Inspect, Letter, LetterReason, Letters, Page, StoredConflict,
+    StoredLetter,
+};
+pub use machine::{
+    Answer, Claimed, CommitFailed, Conflicting, Doubt, Finished, Found, Received, Resolved, Settlement,
+    StepFailed, Unit, Verdict,
+};
+pub use message::{Headers, Inbound, Message, Partition, Position, Source};
+pub use probe::{Probe, ProbePoint};
+pub use store::{
+    Claim, ClaimRequest, CommitError, Disposition, FaultClass, InboxStore, Resolution, StoreError, TxLimits,
+};
+pub use tx::Tx;
+pub use watermark::{Passed, Ticket, Watermark, WatermarkError};
