@@ -8,13 +8,18 @@ pub mod machine;
 
 mod broker;
 mod checkpoint;
+mod extract;
+mod failure;
 mod fingerprint;
+mod handler;
 mod identify;
 mod identity;
 mod json;
+mod key_queues;
 mod letters;
 mod message;
 mod probe;
+mod runner;
 mod store;
 mod tx;
 mod watermark;
@@ -24,7 +29,10 @@ pub use broker::{
     Order, Revocation, Settled,
 };
 pub use checkpoint::{Checkpoint, CheckpointMove, Checkpoints, MoveRule, Moved, RecordMark};
+pub use extract::{Attempt, FromRef, IdempotencyKey, Json, State};
+pub use failure::{Backoff, Exhausted, Failure, RetryPolicy, chain_text};
 pub use fingerprint::{FINGERPRINT_BYTES, Fingerprint};
+pub use handler::{Call, Context, FromMessage, Handler, Undecodable, WithState, with_state};
 pub use identify::{Defect, IdFrom};
 pub use identity::{ClaimKey, Group, MessageId, NAME_BYTES_MAX, NameError, RESERVED_SCOPE_PREFIX, Scope};
 pub use json::{JsonPointer, PointerError};
@@ -38,6 +46,9 @@ pub use machine::{
 };
 pub use message::{Headers, Inbound, Message, Partition, Position, Source};
 pub use probe::{Probe, ProbePoint};
+pub use runner::{
+    BuildError, Counters, RunError, Runner, RunnerBuilder, StoreParts, Strategy, Summary, Work,
+};
 pub use store::{
     Claim, ClaimRequest, CommitError, Disposition, FaultClass, InboxStore, Resolution, StoreError, TxLimits,
 };

@@ -30,8 +30,8 @@
 //! ```
 
 use crate::{
-    Claim, ClaimKey, ClaimRequest, CommitError, Conflict, Defect, FaultClass, Fingerprint, Group, InboxStore,
-    Letter, Letters, Message, Resolution, StoreError, Tx, TxLimits, tx::Home,
+    Claim, ClaimKey, ClaimRequest, CommitError, Conflict, FaultClass, Fingerprint, Group, InboxStore, Letter,
+    LetterReason, Letters, Message, Resolution, StoreError, Tx, TxLimits, runner::Place, tx::Home,
 };
 use std::{
     sync::{
@@ -73,7 +73,7 @@ impl Verdict {
 pub struct Settlement<R> {
     receipt: R,
     verdict: Verdict,
-    tag: u64,
+    tag: usize,
 }
 
 impl<R> Settlement<R> {
@@ -92,7 +92,7 @@ impl<R> Settlement<R> {
         (self.receipt, self.verdict)
     }
 
-    pub(crate) fn tag(&self) -> u64 {
+    pub(crate) fn tag(&self) -> usize {
         self.tag
     }
 }
@@ -101,18 +101,23 @@ impl<R> Settlement<R> {
 #[derive(Debug)]
 pub struct Received<R> {
     pub(crate) message: Message,
-    pub(crate) defect: Option<Defect>,
     pub(crate) receipt: R,
+    /// Set when it is to become a letter instead of being handled.
+    pub(crate) bury: Option<(LetterReason, String)>,
     /// Attempts that were charged so far.
     pub(crate) attempts: u32,
+    /// Its number in the order of arrival.
+    pub(crate) number: u64,
     /// Under which the runner keeps what it knows about the delivery.
-    pub(crate) tag: u64,
+    pub(crate) tag: usize,
+    /// Its place in the watermark of its partition.
+    pub(crate) place: Option<Place>,
 }
 
 impl<R> Received<R> {
     /// Enters the machine.
     pub fn new(message: Message, receipt: R) -> Self {
-        Self { message, defect: None, receipt, attempts: 0, tag: 0 }
+        Self { message, receipt, bury: None, attempts: 0, number: 0, tag: 0, place: None }
     }
 
     /// The message.
@@ -231,8 +236,14 @@ impl<R> Finished<R> {
         &self.received
     }
 
-    pub(crate) fn verdict(&self) -> Verdict {
-        self.verdict
+    /// Whether it is dealt with by writing down a conflict.
+    pub(crate) fn is_conflict(&self) -> bool {
+        self.verdict == Verdict::Discarded && !self.has_row
+    }
+
+    /// Whether it is dealt with by a letter.
+    pub(crate) fn is_letter(&self) -> bool {
+        self.verdict == Verdict::Discarded && self.has_row
     }
 
     /// Back to the start; the transaction is about to be rolled back.

@@ -1,0 +1,140 @@
+//! Handlers: plain async functions whose arguments are taken from the message.
+
+use crate::{Failure, Group, InboxStore, Message, Tx};
+use futures_util::future::BoxFuture;
+use std::{future::Future, marker::PhantomData, sync::Arc};
+
+/// What extractors read from.
+#[derive(Debug)]
+pub struct Context<'a, App> {
+    /// The message to be handled.
+    pub message: &'a Message,
+    /// The consumer group it is handled for.
+    pub group: &'a Group,
+    /// Which attempt this is, from 1.
+    pub attempt: u32,
+    /// The application's state.
+    pub app: &'a App,
+}
+
+/// Why an argument could not be taken from a message. Such a message goes straight to a letter: the
+/// same bytes will not decode the next time.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("undecodable: {why}")]
+pub struct Undecodable {
+    why: String,
+}
+
+impl Undecodable {
+    /// With the decoder's message.
+    pub fn new(why: impl Into<String>) -> Self {
+        Self { why: why.into() }
+    }
+}
+
+/// An argument of a handler, taken from the message before a transaction is opened.
+pub trait FromMessage<App>: Sized + Send + 'static {
+    /// Takes it.
+    ///
+    /// # Errors
+    /// [`Undecodable`] when the message does not hold it.
+    fn from_message(context: &Context<'_, App>) -> Result<Self, Undecodable>;
+}
+
+/// A handler whose arguments are taken: it needs only the transaction.
+pub type Call<S> = Box<dyn FnOnce(Tx<S>) -> BoxFuture<'static, Result<(), Failure>> + Send>;
+
+/// What a runner calls for each message. Implemented for async functions and closures of up to eight
+/// extractors followed by the lent transaction:
+///
+/// ```ignore
+/// async fn create_invoice(Json(order): Json<Order>, mut tx: Tx<Postgres>) -> Result<(), Failure>
+/// ```
+///
+/// `Args` only tells the implementations apart.
+pub trait Handler<S: InboxStore, App, Args>: Send + Sync + 'static {
+    /// Takes the arguments.
+    ///
+    /// # Errors
+    /// [`Undecodable`] when the message does not hold one of them.
+    fn prepare(self: &Arc<Self>, context: &Context<'_, App>) -> Result<Call<S>, Undecodable>;
+}
+
+macro_rules! handler_of {
+    ($($arg:ident),*) => {
+        impl<S, App, F, Fut, E, $($arg),*> Handler<S, App, (Fut, $($arg,)*)> for F
+        where
+            S: InboxStore,
+            F: Fn($($arg,)* Tx<S>) -> Fut + Send + Sync + 'static,
+            Fut: Future<Output = Result<(), E>> + Send + 'static,
+            E: Into<Failure> + 'static,
+            $($arg: FromMessage<App>,)*
+        {
+            #[allow(non_snake_case, unused_variables)]
+            fn prepare(self: &Arc<Self>, context: &Context<'_, App>) -> Result<Call<S>, Undecodable> {
+                $(let $arg = $arg::from_message(context)?;)*
+                let function = Arc::clone(self);
+                Ok(Box::new(move |tx| {
+                    let outcome = function($($arg,)* tx);
+                    Box::pin(async move { outcome.await.map_err(Into::into) })
+                }))
+            }
+        }
+    };
+}
+
+handler_of!();
+handler_of!(A1);
+handler_of!(A1, A2);
+handler_of!(A1, A2, A3);
+handler_of!(A1, A2, A3, A4);
+handler_of!(A1, A2, A3, A4, A5);
+handler_of!(A1, A2, A3, A4, A5, A6);
+handler_of!(A1, A2, A3, A4, A5, A6, A7);
+handler_of!(A1, A2, A3, A4, A5, A6, A7, A8);
+
+/// Gives a handler the application's state, which its [`State`](crate::State) arguments are taken from.
+pub fn with_state<App, H>(app: App, handler: H) -> WithState<App, H> {
+    WithState { app, handler: Arc::new(handler) }
+}
+
+/// A handler with its state, made by [`with_state`].
+#[derive(Debug)]
+pub struct WithState<App, H> {
+    app: App,
+    handler: Arc<H>,
+}
+
+impl<S, App, H, Args> Handler<S, (), (App, Args)> for WithState<App, H>
+where
+    S: InboxStore,
+    App: Send + Sync + 'static,
+    H: Handler<S, App, Args>,
+{
+    fn prepare(self: &Arc<Self>, context: &Context<'_, ()>) -> Result<Call<S>, Undecodable> {
+        let Context { message, group, attempt, app: () } = *context;
+        self.handler.prepare(&Context { message, group, attempt, app: &self.app })
+    }
+}
+
+/// A handler of which only the store is known.
+pub(crate) trait AnyHandler<S: InboxStore>: Send + Sync + 'static {
+    fn prepare(&self, message: &Message, group: &Group, attempt: u32) -> Result<Call<S>, Undecodable>;
+}
+
+pub(crate) fn erase<S: InboxStore, Args: 'static, H: Handler<S, (), Args>>(
+    handler: H,
+) -> Arc<dyn AnyHandler<S>> {
+    Arc::new(Erased { handler: Arc::new(handler), args: PhantomData::<fn() -> Args> })
+}
+
+struct Erased<H, Args> {
+    handler: Arc<H>,
+    args: PhantomData<fn() -> Args>,
+}
+
+impl<S: InboxStore, Args: 'static, H: Handler<S, (), Args>> AnyHandler<S> for Erased<H, Args> {
+    fn prepare(&self, message: &Message, group: &Group, attempt: u32) -> Result<Call<S>, Undecodable> {
+        self.handler.prepare(&Context { message, group, attempt, app: &() })
+    }
+}

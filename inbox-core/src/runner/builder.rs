@@ -1,0 +1,354 @@
+//! Building a runner: what it consumes, with what, and by which rules.
+
+use super::counters::Counters;
+use crate::{
+    AckStrength, Backoff, Broker, Checkpoints, Group, Handler, IdFrom, InboxStore, Letters, NameError, Probe,
+    RetryPolicy, Scope, TxLimits,
+    handler::{AnyHandler, erase},
+    probe::Probes,
+};
+use std::{sync::Arc, time::Duration};
+
+/// When a message is acknowledged, and whether its effect can happen twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Strategy {
+    /// After a commit that holds the claim together with the effect. Duplicates, busy rows and
+    /// conflicts are dealt with by the runner. The default.
+    #[default]
+    ExactlyOnce,
+    /// After a successful commit, without a claim: duplicates run again.
+    AtLeastOnce,
+}
+
+/// All bounds and rules of a run.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    pub(crate) strategy: Strategy,
+    pub(crate) id_from: IdFrom,
+    pub(crate) scope: Scope,
+    pub(crate) batch_max: usize,
+    pub(crate) lanes: usize,
+    pub(crate) in_flight_max: usize,
+    pub(crate) in_flight_bytes_max: usize,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) handler_timeout: Duration,
+    pub(crate) rollback_timeout: Duration,
+    pub(crate) shutdown_timeout: Duration,
+    pub(crate) tx_limits: TxLimits,
+    pub(crate) outage_backoff: Backoff,
+    pub(crate) rerun_backoff: Backoff,
+    pub(crate) busy_backoff: Backoff,
+    pub(crate) seed: Option<u64>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            strategy: Strategy::default(),
+            id_from: IdFrom::Native,
+            scope: Scope::default(),
+            batch_max: 100,
+            lanes: 1,
+            in_flight_max: 1000,
+            in_flight_bytes_max: 16 * 1024 * 1024,
+            retry: RetryPolicy::default(),
+            handler_timeout: Duration::from_secs(30),
+            rollback_timeout: Duration::from_secs(5),
+            shutdown_timeout: Duration::from_secs(30),
+            tx_limits: TxLimits::default(),
+            outage_backoff: Backoff::default(),
+            rerun_backoff: Backoff::new(Duration::from_millis(5), Duration::from_secs(1)),
+            busy_backoff: Backoff::new(Duration::from_millis(20), Duration::from_secs(2)),
+            seed: None,
+        }
+    }
+}
+
+/// Why a runner cannot be built.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The consumer group's name is refused.
+    #[error("consumer group {group:?}: {why}")]
+    Group {
+        /// The refused name, cut to 80 characters.
+        group: String,
+        /// What is wrong with it.
+        why: NameError,
+    },
+    /// A number is outside of its bounds.
+    #[error("option `{option}` is {value}; it has to be {bounds}")]
+    OutOfBounds {
+        /// The option's name.
+        option: &'static str,
+        /// The refused value.
+        value: String,
+        /// What is allowed.
+        bounds: &'static str,
+    },
+    /// The broker keeps no progress, and no checkpoints were asked for.
+    #[error("this broker keeps no progress of its own: add `.checkpoints()`, with a store that keeps them")]
+    NeedsCheckpoints,
+    /// Checkpoints were asked for, and the broker's positions do not last.
+    #[error("option `checkpoints`: this broker's deliveries have no lasting positions")]
+    NotPositional,
+}
+
+/// A runner that is ready to run.
+pub struct Runner<B = (), W = ()> {
+    pub(crate) group: Group,
+    pub(crate) broker: B,
+    pub(crate) work: W,
+    pub(crate) config: Config,
+    pub(crate) probes: Probes,
+    pub(crate) counters: Arc<Counters>,
+}
+
+/// A store with those of its abilities that the run uses.
+pub struct StoreParts<S: InboxStore> {
+    pub(crate) store: Arc<S>,
+    pub(crate) letters: Option<Arc<dyn Letters<Tx = S::Tx>>>,
+    pub(crate) checkpoints: Option<Arc<dyn Checkpoints<Tx = S::Tx>>>,
+}
+
+/// A store and the handler that works with it.
+pub struct Work<S: InboxStore> {
+    pub(crate) parts: StoreParts<S>,
+    pub(crate) handler: Arc<dyn AnyHandler<S>>,
+}
+
+/// Collects what a [`Runner`] needs: broker, store and handler, in this order, and options at any time.
+#[must_use]
+pub struct RunnerBuilder<B = (), W = ()> {
+    group: String,
+    broker: B,
+    work: W,
+    config: Config,
+    probes: Probes,
+}
+
+impl Runner {
+    /// Begins to build a runner for a consumer group.
+    pub fn builder(group: impl Into<String>) -> RunnerBuilder {
+        RunnerBuilder {
+            group: group.into(),
+            broker: (),
+            work: (),
+            config: Config::default(),
+            probes: Probes::default(),
+        }
+    }
+}
+
+impl<B: Broker, S: InboxStore> Runner<B, Work<S>> {
+    /// Live counts; they can be read while the runner runs, and after it has ended.
+    pub fn counters(&self) -> Arc<Counters> {
+        Arc::clone(&self.counters)
+    }
+}
+
+impl<B, W> RunnerBuilder<B, W> {
+    fn with<B2, W2>(self, change: impl FnOnce(B, W) -> (B2, W2)) -> RunnerBuilder<B2, W2> {
+        let Self { group, broker, work, config, probes } = self;
+        let (broker, work) = change(broker, work);
+        RunnerBuilder { group, broker, work, config, probes }
+    }
+
+    /// When messages are acknowledged. Default: exactly once.
+    pub fn strategy(mut self, strategy: Strategy) -> Self {
+        self.config.strategy = strategy;
+        self
+    }
+
+    /// Where message ids are read from. Default: the broker's own format.
+    pub fn id_from(mut self, id_from: IdFrom) -> Self {
+        self.config.id_from = id_from;
+        self
+    }
+
+    /// The namespace of ids, needed when several sources number independently. Default: empty.
+    pub fn scope(mut self, scope: Scope) -> Self {
+        self.config.scope = scope;
+        self
+    }
+
+    /// How many messages one transaction takes at most, 1 to 10,000. Default 100. A lane takes what is
+    /// ready and never waits for more.
+    pub fn batch_max(mut self, messages: usize) -> Self {
+        self.config.batch_max = messages;
+        self
+    }
+
+    /// How many units of work run at once, 1 to 1,024. Default 1.
+    pub fn lanes(mut self, lanes: usize) -> Self {
+        self.config.lanes = lanes;
+        self
+    }
+
+    /// How many deliveries may be open at once, queued ones included; at least 1. Default 1,000.
+    pub fn in_flight_max(mut self, messages: usize) -> Self {
+        self.config.in_flight_max = messages;
+        self
+    }
+
+    /// How many bytes of payload, key and headers may be open at once; at least 1. One delivery may be
+    /// larger by itself. Default 16 MiB.
+    pub fn in_flight_bytes_max(mut self, bytes: usize) -> Self {
+        self.config.in_flight_bytes_max = bytes;
+        self
+    }
+
+    /// What is done about failures. Default: five attempts, then a letter.
+    pub fn retry(mut self, retry: RetryPolicy) -> Self {
+        self.config.retry = retry;
+        self
+    }
+
+    /// How long a handler may take; then it is dropped and the attempt counts as failed. Default 30 s.
+    pub fn handler_timeout(mut self, time: Duration) -> Self {
+        self.config.handler_timeout = time;
+        self
+    }
+
+    /// How long a rollback may take before the connection is dropped. Default 5 s.
+    pub fn rollback_timeout(mut self, time: Duration) -> Self {
+        self.config.rollback_timeout = time;
+        self
+    }
+
+    /// How long a shutdown waits for what has started; then handlers are dropped and rolled back.
+    /// Commits are never cut. Default 30 s.
+    pub fn shutdown_timeout(mut self, time: Duration) -> Self {
+        self.config.shutdown_timeout = time;
+        self
+    }
+
+    /// Bounds that the database enforces.
+    pub fn tx_limits(mut self, limits: TxLimits) -> Self {
+        self.config.tx_limits = limits;
+        self
+    }
+
+    /// How long to wait while the store or the broker is out of reach. Default 100 ms to 30 s.
+    pub fn outage_backoff(mut self, backoff: Backoff) -> Self {
+        self.config.outage_backoff = backoff;
+        self
+    }
+
+    /// The seed of the jitter in back-offs, for runs that can be repeated. Default: random.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.config.seed = Some(seed);
+        self
+    }
+
+    /// A probe, passed at each [`ProbePoint`](crate::ProbePoint). For tests.
+    pub fn probe(mut self, probe: impl Probe) -> Self {
+        self.probes = Probes(Some(Arc::new(probe)));
+        self
+    }
+}
+
+impl RunnerBuilder {
+    /// Where messages come from.
+    pub fn broker<B: Broker>(self, broker: B) -> RunnerBuilder<B> {
+        self.with(|(), ()| (broker, ()))
+    }
+}
+
+impl<B: Broker> RunnerBuilder<B> {
+    /// Where claims and effects go. The store keeps letters, so messages that cannot be applied become
+    /// letters by default.
+    pub fn store<S: InboxStore + Letters>(self, store: S) -> RunnerBuilder<B, StoreParts<S>> {
+        let store = Arc::new(store);
+        let letters: Arc<dyn Letters<Tx = S::Tx>> = Arc::clone(&store) as _;
+        self.with(|broker, ()| (broker, StoreParts { store, letters: Some(letters), checkpoints: None }))
+    }
+
+    /// A store that keeps no letters: the run halts at a message that cannot be applied.
+    pub fn store_without_letters<S: InboxStore>(self, store: S) -> RunnerBuilder<B, StoreParts<S>> {
+        let store = Arc::new(store);
+        self.with(|broker, ()| (broker, StoreParts { store, letters: None, checkpoints: None }))
+    }
+}
+
+impl<B: Broker, S: InboxStore + Checkpoints> RunnerBuilder<B, StoreParts<S>> {
+    /// Keeps the position of the source in the store, in the transactions of the effects. Beside inbox
+    /// rows it is a faster start; the rows decide. Needed for brokers that keep no progress themselves.
+    pub fn checkpoints(self) -> Self {
+        self.with(|broker, mut parts: StoreParts<S>| {
+            parts.checkpoints = Some(Arc::clone(&parts.store) as _);
+            (broker, parts)
+        })
+    }
+}
+
+impl<B: Broker, S: InboxStore> RunnerBuilder<B, StoreParts<S>> {
+    /// What is called for each message.
+    pub fn handler<Args: 'static, H: Handler<S, (), Args>>(self, handler: H) -> RunnerBuilder<B, Work<S>> {
+        self.with(|broker, parts| (broker, Work { parts, handler: erase(handler) }))
+    }
+}
+
+impl<B: Broker, S: InboxStore> RunnerBuilder<B, Work<S>> {
+    /// Checks everything.
+    ///
+    /// # Errors
+    /// [`BuildError`] names the option that is refused.
+    pub fn build(self) -> Result<Runner<B, Work<S>>, BuildError> {
+        let Self { group, broker, work, mut config, probes } = self;
+        let group = Group::new(&group)
+            .map_err(|why| BuildError::Group { group: group.chars().take(80).collect(), why })?;
+        let bounded = |option, value: usize, min: usize, max: usize, bounds| {
+            if (min..=max).contains(&value) {
+                Ok(())
+            } else {
+                Err(BuildError::OutOfBounds { option, value: value.to_string(), bounds })
+            }
+        };
+        bounded("batch_max", config.batch_max, 1, 10_000, "1 to 10,000")?;
+        bounded("lanes", config.lanes, 1, 1024, "1 to 1,024")?;
+        bounded("in_flight_max", config.in_flight_max, 1, usize::MAX, "at least 1")?;
+        bounded("in_flight_bytes_max", config.in_flight_bytes_max, 1, usize::MAX, "at least 1")?;
+        bounded("attempts_max", config.retry.attempts_max as usize, 1, u32::MAX as usize, "at least 1")?;
+        if config.handler_timeout.is_zero() {
+            let (option, value) = ("handler_timeout", "0 s".to_owned());
+            return Err(BuildError::OutOfBounds { option, value, bounds: "more than nothing" });
+        }
+        let capabilities = broker.capabilities();
+        if work.parts.checkpoints.is_none() && capabilities.ack == AckStrength::Checkpoint {
+            return Err(BuildError::NeedsCheckpoints);
+        }
+        if work.parts.checkpoints.is_some() && !capabilities.positional {
+            return Err(BuildError::NotPositional);
+        }
+        if work.parts.letters.is_none() {
+            config.retry.exhausted = crate::Exhausted::Halt;
+        }
+        Ok(Runner { group, broker, work, config, probes, counters: Arc::default() })
+    }
+}
+
+impl<B, W> std::fmt::Debug for Runner<B, W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runner").field("group", &self.group).finish_non_exhaustive()
+    }
+}
+
+impl<B, W> std::fmt::Debug for RunnerBuilder<B, W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RunnerBuilder").field("group", &self.group).finish_non_exhaustive()
+    }
+}
+
+impl<S: InboxStore> std::fmt::Debug for StoreParts<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "StoreParts({})", self.store.describe())
+    }
+}
+
+impl<S: InboxStore> std::fmt::Debug for Work<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Work({})", self.parts.store.describe())
+    }
+}

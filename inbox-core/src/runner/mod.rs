@@ -1,0 +1,95 @@
+//! The runner: takes deliveries from a broker through the state machine, with a handler and a store.
+//!
+//! One task, the *coordinator*, owns the broker and all that is known about open deliveries; *lanes*
+//! run units of work, one at a time each, in tasks of their own that are never aborted.
+//!
+//! # Log events
+//! Everything is logged with the target `inbox`; the fields `group`, `id`, `attempt` and `error` are
+//! stable. Handlers run inside a span `handle` with `id` and `attempt`.
+
+mod builder;
+mod coordinator;
+mod counters;
+mod lane;
+mod partitions;
+mod progress;
+mod transaction;
+mod unit;
+
+pub use builder::{BuildError, Runner, RunnerBuilder, StoreParts, Strategy, Work};
+pub use counters::{Counters, Summary};
+pub(crate) use progress::Place;
+
+use crate::{Broker, BrokerError, ClaimKey, InboxStore, StoreError};
+use std::future::Future;
+
+/// Why a run ended before its source did.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// A message used up its attempts and the policy is to halt. It is not acknowledged.
+    #[error("message {id} failed {attempts} time(s) and the policy is to halt: {error}")]
+    Halted {
+        /// What the message is claimed under.
+        id: ClaimKey,
+        /// How often its handler was started.
+        attempts: u32,
+        /// The last error.
+        error: String,
+    },
+    /// A message cannot be recorded because the store keeps no letters.
+    #[error("message {id} cannot be recorded ({why}): the store keeps no letters; use one that does")]
+    NoLetters {
+        /// What the message is claimed under.
+        id: ClaimKey,
+        /// What was to be recorded.
+        why: String,
+    },
+    /// The store failed in a way that waiting cannot mend.
+    #[error("{doing}: {}", crate::chain_text(.error))]
+    Store {
+        /// What was being done, to which store.
+        doing: String,
+        /// The store's error.
+        error: StoreError,
+    },
+    /// The broker failed in a way that waiting cannot mend.
+    #[error("{}", crate::chain_text(.0))]
+    Broker(BrokerError),
+    /// After a lost reply some claims of one transaction are there and some are not.
+    #[error(
+        "claims of one transaction are torn: {present} is committed and {absent} is not; \
+         somebody deleted rows, or the database broke its promise"
+    )]
+    Torn {
+        /// One that is there.
+        present: ClaimKey,
+        /// One that is not.
+        absent: ClaimKey,
+    },
+    /// A unit of work vanished: the store dropped it, or it panicked outside of a handler.
+    #[error("a unit of work vanished: the store dropped it or it panicked outside of a handler")]
+    UnitLost,
+}
+
+impl<B: Broker, S: InboxStore> Runner<B, Work<S>> {
+    /// Runs until the source ends.
+    ///
+    /// # Errors
+    /// [`RunError`].
+    pub async fn run(self) -> Result<Summary, RunError> {
+        self.run_until(std::future::pending()).await
+    }
+
+    /// Runs until the source ends or `shutdown` resolves. Then it takes nothing more in, finishes what
+    /// has started within the shutdown time-out, gives back the rest, and never cuts a commit.
+    ///
+    /// Not cancel-safe in the sense of an orderly end: dropping the future abandons what is open, as a
+    /// crash does. Nothing is lost or doubled by that.
+    ///
+    /// # Errors
+    /// [`RunError`]; what was committed until then stays and is acknowledged.
+    pub async fn run_until(self, shutdown: impl Future<Output = ()>) -> Result<Summary, RunError> {
+        coordinator::run(self, shutdown).await
+    }
+}

@@ -1,0 +1,422 @@
+//! One transaction over a batch: claim, handle, record, commit.
+
+use super::{
+    RunError,
+    builder::Strategy,
+    counters::Counters,
+    progress::{Moves, Place},
+    unit::{Outcome, Shared},
+};
+use crate::{
+    Answer, Claim, Claimed, CommitFailed, Conflicting, Doubt, Failure, FaultClass, Finished, InboxStore,
+    Letter, LetterReason, Letters, Message, ProbePoint, Received, Resolved, Settlement, StepFailed,
+    StoreError, Unit, handler::Call,
+};
+use futures_util::FutureExt;
+use std::{any::Any, collections::VecDeque, panic::AssertUnwindSafe};
+use tracing::Instrument;
+
+/// Why a transaction did not commit; the batch is in its old order.
+pub(crate) enum Setback<R> {
+    /// The handler of the message with this number failed.
+    Member { batch: Vec<Received<R>>, number: u64, failure: Failure, class: FaultClass },
+    /// What was written does not commit, and it is not known whose fault it is.
+    Whole { batch: Vec<Received<R>>, class: FaultClass, error: StoreError },
+    /// A claim is held by another transaction.
+    Busy(Vec<Received<R>>),
+    /// Transactions got in each other's way.
+    Contention(Vec<Received<R>>, StoreError),
+    /// The store is out of reach.
+    Outage(Vec<Received<R>>, StoreError),
+    /// The run has to end with this.
+    Halt(Vec<Received<R>>, RunError),
+    /// The run is ending.
+    Cancelled(Vec<Received<R>>),
+}
+
+type Settlements<R> = Vec<(Settlement<R>, Outcome)>;
+
+/// The deliveries of an open transaction, by what is still to be done with them.
+pub(crate) struct Transaction<'a, S: InboxStore, R> {
+    shared: &'a Shared<S>,
+    runs: VecDeque<(Claimed<R>, Call<S>)>,
+    dead: Vec<Claimed<R>>,
+    conflicts: Vec<Conflicting<R>>,
+    finished: Vec<Finished<R>>,
+}
+
+impl<'a, S: InboxStore, R: Send + 'static> Transaction<'a, S, R> {
+    /// Runs the batch. What is found or committed is pushed on `settled`, also when the rest is set back.
+    pub(crate) async fn run(
+        shared: &'a Shared<S>,
+        mut batch: Vec<Received<R>>,
+        settled: &mut Settlements<R>,
+    ) -> Result<(), Setback<R>> {
+        // Arguments are taken before the transaction is opened: it stays short.
+        let mut calls: VecDeque<Option<Call<S>>> =
+            batch.iter_mut().map(|received| prepare(shared, received)).collect();
+        let mut unit = match Unit::begin(&*shared.store, &shared.config.tx_limits).await {
+            Ok(unit) => unit,
+            Err(error) => return Err(call_failed(shared, batch, error, "opening a transaction", false)),
+        };
+        shared.probes.reached(ProbePoint::Begun, None).await;
+        let claimed = match shared.config.strategy {
+            Strategy::ExactlyOnce => unit.claim(&shared.group, batch).await,
+            Strategy::AtLeastOnce => claim_dead_only(shared, &mut unit, batch).await,
+        };
+        let answers = match claimed {
+            Ok(answers) => answers,
+            Err(StepFailed { received, error }) => {
+                rollback(shared, unit).await;
+                return Err(call_failed(shared, received, error, "claiming messages", false));
+            }
+        };
+        shared.probes.reached(ProbePoint::Claimed, None).await;
+
+        let mut open = Self {
+            shared,
+            runs: VecDeque::new(),
+            dead: Vec::new(),
+            conflicts: Vec::new(),
+            finished: Vec::new(),
+        };
+        for answer in answers {
+            match (answer, calls.pop_front().flatten()) {
+                // Finished, whatever becomes of this transaction: its row is committed.
+                (Answer::Found(found), _) => {
+                    let outcome =
+                        if found.claim() == Claim::Dead { Outcome::Dead } else { Outcome::Duplicate };
+                    if let Some(progress) = &shared.progress {
+                        progress.finish(found.received().place);
+                    }
+                    settled.push((found.settle(), outcome));
+                }
+                (Answer::Conflict(conflicting), _) => open.conflicts.push(conflicting),
+                (Answer::Fresh(claimed), Some(call)) => open.runs.push_back((claimed, call)),
+                (Answer::Fresh(claimed), None) => open.dead.push(claimed),
+            }
+        }
+        while let Some((claimed, call)) = open.runs.pop_front() {
+            let (message, attempt) = (claimed.message().clone(), claimed.received().attempts + 1);
+            if let Err(stop) = handle(shared, &mut unit, &message, attempt, call).await {
+                rollback(shared, unit).await;
+                let number = claimed.received().number;
+                let batch = open.undo_with([claimed.undo()]);
+                return Err(match stop {
+                    HandlerStop::Cancelled => Setback::Cancelled(batch),
+                    HandlerStop::Failed(failure) => handler_failed(shared, batch, number, failure),
+                });
+            }
+            open.finished.push(claimed.applied());
+        }
+        open.commit(unit, settled).await
+    }
+
+    /// Everything back at the start, in its old order, together with `more`.
+    fn undo_with(&mut self, more: impl IntoIterator<Item = Received<R>>) -> Vec<Received<R>> {
+        let mut batch: Vec<Received<R>> = self.finished.drain(..).map(Finished::undo).collect();
+        batch.extend(self.runs.drain(..).map(|(claimed, _)| claimed.undo()));
+        batch.extend(self.dead.drain(..).map(Claimed::undo));
+        batch.extend(self.conflicts.drain(..).map(Conflicting::undo));
+        batch.extend(more);
+        batch.sort_unstable_by_key(|received| received.number);
+        batch
+    }
+
+    /// Writes letters, conflicts and checkpoints, and commits.
+    async fn commit(mut self, mut unit: Unit<'_, S>, settled: &mut Settlements<R>) -> Result<(), Setback<R>> {
+        let shared = self.shared;
+        if let Err(setback) = self.record(&mut unit).await {
+            rollback(shared, unit).await;
+            return Err(setback);
+        }
+        let mut moves = Moves::default();
+        let places: Vec<Place> = self.finished.iter().filter_map(|f| f.received().place).collect();
+        if let Err(error) = write_checkpoints(shared, &mut unit, &places, &mut moves).await {
+            rollback(shared, unit).await;
+            return Err(call_failed(shared, self.undo_with([]), error, "writing checkpoints", true));
+        }
+        if self.finished.is_empty() && moves.moves.is_empty() {
+            rollback(shared, unit).await;
+            return Ok(());
+        }
+        shared.probes.reached(ProbePoint::Committing, None).await;
+        let facts: Vec<(Option<Place>, Outcome)> = self
+            .finished
+            .iter()
+            .map(|finished| {
+                let outcome = match () {
+                    () if finished.is_conflict() => Outcome::Conflict,
+                    () if finished.is_letter() => Outcome::Dead,
+                    () => Outcome::Applied,
+                };
+                (finished.received().place, outcome)
+            })
+            .collect();
+        let settlements = match unit.commit(std::mem::take(&mut self.finished)).await {
+            Ok(settlements) => settlements,
+            Err(CommitFailed::RolledBack { received, error, .. }) => {
+                return Err(call_failed(shared, self.undo_with(received), error, "committing", true));
+            }
+            Err(CommitFailed::InDoubt(doubt)) => resolve(shared, doubt).await?,
+        };
+        Counters::add(&shared.counters.commits, 1);
+        shared.probes.reached(ProbePoint::Committed, None).await;
+        if let Some(progress) = &shared.progress {
+            progress.finish(facts.iter().filter_map(|(place, _)| *place));
+            progress.written(&moves);
+        }
+        settled.extend(
+            settlements.into_iter().zip(facts).map(|(settlement, (_, outcome))| (settlement, outcome)),
+        );
+        Ok(())
+    }
+
+    async fn record(&mut self, unit: &mut Unit<'_, S>) -> Result<(), Setback<R>> {
+        let shared = self.shared;
+        let first = self.dead.first().map(|dead| (dead.message().clone(), bury_of(dead.received()).1));
+        let conflict = || self.conflicts.first().map(|c| (c.message().clone(), "a conflict".to_owned()));
+        let Some((message, why)) = first.or_else(conflict) else { return Ok(()) };
+        let Some(letters) = shared.letters.clone() else {
+            let id = message.claim_key().clone();
+            return Err(Setback::Halt(self.undo_with([]), RunError::NoLetters { id, why }));
+        };
+        if !self.dead.is_empty() {
+            let dead = std::mem::take(&mut self.dead).into_iter().map(|claimed| {
+                let received = claimed.received();
+                let (reason, error) = bury_of(received);
+                let letter = Letter::new(received.message.clone(), reason, error, received.attempts);
+                (claimed, letter)
+            });
+            let dead = dead.collect();
+            let letters: &dyn Letters<Tx = S::Tx> = &*letters;
+            match unit.bury(letters, &shared.group, dead).await {
+                Ok(buried) => self.finished.extend(buried),
+                Err(StepFailed { received, error }) => {
+                    return Err(call_failed(
+                        shared,
+                        self.undo_with(received),
+                        error,
+                        "writing letters",
+                        true,
+                    ));
+                }
+            }
+        }
+        if !self.conflicts.is_empty() {
+            let conflicts = std::mem::take(&mut self.conflicts);
+            match unit.record_conflicts(&*letters, &shared.group, conflicts).await {
+                Ok(recorded) => self.finished.extend(recorded),
+                Err(StepFailed { received, error }) => {
+                    return Err(call_failed(
+                        shared,
+                        self.undo_with(received),
+                        error,
+                        "recording conflicts",
+                        true,
+                    ));
+                }
+            }
+        }
+        shared.probes.reached(ProbePoint::Recorded, None).await;
+        Ok(())
+    }
+}
+
+/// Moves the checkpoints to where they are when this transaction commits.
+async fn write_checkpoints<S: InboxStore>(
+    shared: &Shared<S>,
+    unit: &mut Unit<'_, S>,
+    finished: &[Place],
+    moves: &mut Moves,
+) -> Result<(), StoreError> {
+    let (Some(progress), Some(checkpoints)) = (&shared.progress, &shared.checkpoints) else {
+        return Ok(());
+    };
+    *moves = progress.moves_if(finished);
+    if moves.moves.is_empty() {
+        return Ok(());
+    }
+    match unit.tx_mut() {
+        Some(tx) => checkpoints.advance(tx, &shared.group, &moves.moves).await.map(drop),
+        None => Err(StoreError::failed(FaultClass::HandlerFault, "the transaction is lost")),
+    }
+}
+
+/// Runs one handler.
+async fn handle<S: InboxStore>(
+    shared: &Shared<S>,
+    unit: &mut Unit<'_, S>,
+    message: &Message,
+    attempt: u32,
+    call: Call<S>,
+) -> Result<(), HandlerStop> {
+    shared.probes.reached(ProbePoint::HandlerStarting, Some(message)).await;
+    let Some(tx) = unit.lend() else {
+        return Err(HandlerStop::Failed(Failure::message("the transaction is lost")));
+    };
+    let span = tracing::debug_span!(target: "inbox", "handle", id = message.id(), attempt);
+    let handler = AssertUnwindSafe(async move { call(tx).await }.instrument(span)).catch_unwind();
+    let mut cancel = shared.cancel.clone();
+    let ended = tokio::select! {
+        biased;
+        ended = tokio::time::timeout(shared.config.handler_timeout, handler) => Some(ended),
+        Ok(_) = cancel.wait_for(|&cancel| cancel) => None,
+    };
+    let is_back = unit.take_back();
+    let failure = match ended {
+        None => return Err(HandlerStop::Cancelled),
+        Some(Err(_)) => {
+            let limit = shared.config.handler_timeout;
+            Failure::message(format!("the handler did not end within its time-out of {limit:?}"))
+        }
+        Some(Ok(Err(panic))) => Failure::message(format!("the handler panicked: {}", panic_text(&*panic))),
+        Some(Ok(Ok(Err(failure)))) => failure,
+        Some(Ok(Ok(Ok(())))) if !is_back => Failure::message(
+            "the handler kept its transaction after it ended: do not move `Tx` into a spawned task",
+        ),
+        Some(Ok(Ok(Ok(())))) => {
+            shared.probes.reached(ProbePoint::Applied, Some(message)).await;
+            return Ok(());
+        }
+    };
+    Err(HandlerStop::Failed(failure))
+}
+
+/// Takes the handler's arguments; a message that does not hold them is to become a letter.
+fn prepare<S: InboxStore, R>(shared: &Shared<S>, received: &mut Received<R>) -> Option<Call<S>> {
+    if received.bury.is_some() {
+        return None;
+    }
+    match shared.handler.prepare(&received.message, &shared.group, received.attempts + 1) {
+        Ok(call) => Some(call),
+        Err(undecodable) => {
+            received.bury = Some((LetterReason::Undecodable, undecodable.to_string()));
+            None
+        }
+    }
+}
+
+fn bury_of<R>(received: &Received<R>) -> (LetterReason, String) {
+    received.bury.clone().unwrap_or_else(|| (LetterReason::Undecodable, String::new()))
+}
+
+/// Without claims only the dead have rows, so that their letters are written once.
+async fn claim_dead_only<S: InboxStore, R>(
+    shared: &Shared<S>,
+    unit: &mut Unit<'_, S>,
+    batch: Vec<Received<R>>,
+) -> Result<Vec<Answer<R>>, StepFailed<R>> {
+    let is_dead: Vec<bool> = batch.iter().map(|received| received.bury.is_some()).collect();
+    let (dead, alive): (Vec<_>, Vec<_>) = batch.into_iter().partition(|received| received.bury.is_some());
+    let dead = if dead.is_empty() {
+        Vec::new()
+    } else {
+        match unit.claim(&shared.group, dead).await {
+            Ok(answers) => answers,
+            Err(StepFailed { mut received, error }) => {
+                received.extend(alive);
+                received.sort_unstable_by_key(|received| received.number);
+                return Err(StepFailed { received, error });
+            }
+        }
+    };
+    let (mut dead, mut alive) =
+        (dead.into_iter(), alive.into_iter().map(|received| Answer::Fresh(unit.enter(received))));
+    Ok(is_dead.into_iter().filter_map(|is_dead| if is_dead { dead.next() } else { alive.next() }).collect())
+}
+
+enum HandlerStop {
+    Cancelled,
+    Failed(Failure),
+}
+
+fn handler_failed<S: InboxStore, R>(
+    shared: &Shared<S>,
+    batch: Vec<Received<R>>,
+    number: u64,
+    failure: Failure,
+) -> Setback<R> {
+    let class = failure
+        .chain()
+        .map(|error| shared.store.classify(error))
+        .find(|class| *class != FaultClass::HandlerFault)
+        .unwrap_or(FaultClass::HandlerFault);
+    let as_store_error = |failure: Failure| StoreError::failed(class, format!("in a handler: {failure}"));
+    match class {
+        FaultClass::Outage => Setback::Outage(batch, as_store_error(failure)),
+        FaultClass::Contention => Setback::Contention(batch, as_store_error(failure)),
+        class => Setback::Member { batch, number, failure, class },
+    }
+}
+
+/// What a failed store call means. `handled` tells whether handlers have run in the transaction and may
+/// be at fault.
+fn call_failed<S: InboxStore, R>(
+    shared: &Shared<S>,
+    batch: Vec<Received<R>>,
+    error: StoreError,
+    doing: &str,
+    handled: bool,
+) -> Setback<R> {
+    match error.class() {
+        None => Setback::Busy(batch),
+        Some(FaultClass::Outage) => Setback::Outage(batch, error),
+        Some(FaultClass::Contention) => Setback::Contention(batch, error),
+        Some(class) if handled => Setback::Whole { batch, class, error },
+        Some(_) => {
+            let doing = format!("{doing} in {}", shared.store.describe());
+            Setback::Halt(batch, RunError::Store { doing, error })
+        }
+    }
+}
+
+/// Asks the store until it is known whether a commit was done.
+async fn resolve<S: InboxStore, R>(
+    shared: &Shared<S>,
+    mut doubt: Doubt<R>,
+) -> Result<Vec<Settlement<R>>, Setback<R>> {
+    Counters::add(&shared.counters.doubts, 1);
+    tracing::warn!(target: "inbox", group = %shared.group, error = doubt.message(), "commit in doubt");
+    for failures in 1.. {
+        match doubt.resolve(&*shared.store, &shared.group).await {
+            Ok(Resolved::Committed(settlements)) => return Ok(settlements),
+            Ok(Resolved::RolledBack(batch)) => {
+                let error =
+                    StoreError::failed(FaultClass::Contention, "a commit whose reply was lost was not done");
+                return Err(Setback::Contention(batch, error));
+            }
+            Ok(Resolved::Torn { present, absent }) => {
+                return Err(Setback::Halt(Vec::new(), RunError::Torn { present, absent }));
+            }
+            Err((still, error)) => {
+                tracing::warn!(target: "inbox", group = %shared.group, %error, "commit still in doubt");
+                doubt = still;
+                let wait = shared.config.outage_backoff.delay(failures, &mut fastrand::Rng::new());
+                if shared.wait(wait).await {
+                    break;
+                }
+            }
+        }
+    }
+    // The run is ending: redelivery will find the row, or not.
+    Err(Setback::Cancelled(doubt.undo()))
+}
+
+/// Rolls back within a deadline, after which the connection is dropped.
+async fn rollback<S: InboxStore>(shared: &Shared<S>, unit: Unit<'_, S>) {
+    match tokio::time::timeout(shared.config.rollback_timeout, unit.rollback()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(target: "inbox", %error, "rolling back failed"),
+        Err(_) => tracing::debug!(target: "inbox", "rolling back took too long: the connection is dropped"),
+    }
+    shared.probes.reached(ProbePoint::RolledBack, None).await;
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&'static str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("with something that is no text")
+}

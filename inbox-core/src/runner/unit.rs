@@ -1,0 +1,248 @@
+//! A unit of work and its policies: what fails is taken out, and the rest runs again.
+
+use super::{
+    RunError,
+    builder::Config,
+    counters::Counters,
+    progress::Progress,
+    transaction::{Setback, Transaction},
+};
+use crate::{
+    Checkpoints, Exhausted, Failure, FaultClass, Group, InboxStore, LetterReason, Letters, Received,
+    Settlement, StoreError, handler::AnyHandler, probe::Probes,
+};
+use bytes::Bytes;
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::sync::watch;
+
+/// What all lanes of a run share.
+pub(crate) struct Shared<S: InboxStore> {
+    pub(crate) group: Group,
+    pub(crate) store: Arc<S>,
+    pub(crate) letters: Option<Arc<dyn Letters<Tx = S::Tx>>>,
+    pub(crate) checkpoints: Option<Arc<dyn Checkpoints<Tx = S::Tx>>>,
+    pub(crate) progress: Option<Progress>,
+    pub(crate) handler: Arc<dyn AnyHandler<S>>,
+    pub(crate) config: Config,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) probes: Probes,
+    /// Turns true when handlers have to be dropped.
+    pub(crate) cancel: watch::Receiver<bool>,
+}
+
+impl<S: InboxStore> Shared<S> {
+    pub(crate) fn is_cancelled(&self) -> bool {
+        *self.cancel.borrow()
+    }
+
+    /// Waits, or until the run is cancelled; tells whether it was.
+    pub(crate) async fn wait(&self, time: Duration) -> bool {
+        let mut cancel = self.cancel.clone();
+        tokio::select! {
+            () = tokio::time::sleep(time) => false,
+            // An error means that the run is gone: nobody will cancel any more.
+            Ok(_) = cancel.wait_for(|&cancel| cancel) => true,
+        }
+    }
+}
+
+/// How a delivery ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Applied,
+    Duplicate,
+    Conflict,
+    Dead,
+}
+
+/// A message that is to be tried again, alone.
+#[derive(Debug)]
+pub(crate) struct Retry<R> {
+    pub(crate) received: Received<R>,
+    /// When the handler named a time.
+    pub(crate) after: Option<Duration>,
+    /// Its claim is held by somebody else; nobody was charged.
+    pub(crate) busy: bool,
+}
+
+/// What became of a unit's deliveries: each is in exactly one of the lists.
+#[derive(Debug)]
+pub(crate) struct UnitDone<R> {
+    /// Finished, and how.
+    pub(crate) settlements: Vec<(Settlement<R>, Outcome)>,
+    /// To be tried again later.
+    pub(crate) retry: Vec<Retry<R>>,
+    /// Nothing happened to them: back to the queue.
+    pub(crate) held: Vec<Received<R>>,
+    /// Why the run has to wait.
+    pub(crate) outage: Option<StoreError>,
+    /// Why the run has to end.
+    pub(crate) halt: Option<RunError>,
+}
+
+impl<R> Default for UnitDone<R> {
+    fn default() -> Self {
+        Self { settlements: Vec::new(), retry: Vec::new(), held: Vec::new(), outage: None, halt: None }
+    }
+}
+
+/// How often a batch is run again because of contention before it waits as after an outage.
+const CONTENTION_RERUNS_MAX: u32 = 10;
+
+/// Runs deliveries to their ends, in as few transactions as their failures allow.
+pub(crate) async fn run<S: InboxStore, R: Send + 'static>(
+    shared: &Shared<S>,
+    batch: Vec<Received<R>>,
+) -> UnitDone<R> {
+    Run {
+        shared,
+        done: UnitDone::default(),
+        blocked: HashSet::new(),
+        reruns: 0,
+        work: VecDeque::from([batch]),
+    }
+    .to_end()
+    .await
+}
+
+struct Run<'a, S: InboxStore, R> {
+    shared: &'a Shared<S>,
+    done: UnitDone<R>,
+    /// Keys of which a message is to be retried: later ones wait.
+    blocked: HashSet<Bytes>,
+    /// Consecutive reruns because of contention.
+    reruns: u32,
+    work: VecDeque<Vec<Received<R>>>,
+}
+
+impl<S: InboxStore, R: Send + 'static> Run<'_, S, R> {
+    async fn to_end(mut self) -> UnitDone<R> {
+        while let Some(batch) = self.work.pop_front() {
+            let batch = self.without_blocked(batch);
+            if batch.is_empty() {
+                continue;
+            }
+            match Transaction::run(self.shared, batch, &mut self.done.settlements).await {
+                Ok(()) => self.reruns = 0,
+                Err(setback) => self.set_back(setback).await,
+            }
+            if self.done.outage.is_some() || self.done.halt.is_some() || self.shared.is_cancelled() {
+                self.done.held.extend(self.work.drain(..).flatten());
+            }
+        }
+        self.done
+    }
+
+    async fn set_back(&mut self, setback: Setback<R>) {
+        match setback {
+            Setback::Member { batch, number, failure, class } => {
+                self.member_failed(batch, number, &failure, class)
+            }
+            Setback::Whole { batch, class, error } => self.whole_failed(batch, class, error),
+            Setback::Busy(batch) => self.busy(batch),
+            Setback::Contention(batch, error) => {
+                self.reruns += 1;
+                let wait = self.shared.config.rerun_backoff.delay(self.reruns, &mut fastrand::Rng::new());
+                if self.reruns > CONTENTION_RERUNS_MAX {
+                    self.done.outage = Some(error);
+                    self.done.held.extend(batch);
+                } else if self.shared.wait(wait).await {
+                    self.done.held.extend(batch);
+                } else {
+                    self.work.push_front(batch);
+                }
+            }
+            Setback::Outage(batch, error) => {
+                self.done.outage = Some(error);
+                self.done.held.extend(batch);
+            }
+            Setback::Halt(batch, error) => {
+                self.done.halt = Some(error);
+                self.done.held.extend(batch);
+            }
+            Setback::Cancelled(batch) => self.done.held.extend(batch),
+        }
+    }
+
+    fn without_blocked(&mut self, batch: Vec<Received<R>>) -> Vec<Received<R>> {
+        if self.blocked.is_empty() {
+            return batch;
+        }
+        let is_blocked = |r: &Received<R>| r.message.key().is_some_and(|key| self.blocked.contains(key));
+        let (blocked, free): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_blocked);
+        self.done.held.extend(blocked);
+        free
+    }
+
+    /// Takes a message out of the unit, to be tried again; later ones of its key wait for it.
+    fn set_aside(&mut self, received: Received<R>, after: Option<Duration>, busy: bool) {
+        if let Some(key) = received.message.key() {
+            self.blocked.insert(key.clone());
+        }
+        self.done.retry.push(Retry { received, after, busy });
+    }
+
+    fn member_failed(
+        &mut self,
+        mut batch: Vec<Received<R>>,
+        number: u64,
+        failure: &Failure,
+        class: FaultClass,
+    ) {
+        let policy = &self.shared.config.retry;
+        let permanent = failure.is_permanent() || class == FaultClass::Permanent;
+        Counters::add(&self.shared.counters.failed_attempts, 1);
+        if let Some(index) = batch.iter().position(|r| r.number == number) {
+            let failed = &mut batch[index];
+            failed.attempts += 1;
+            let (id, attempt) = (failed.message.claim_key().clone(), failed.attempts);
+            tracing::warn!(
+                target: "inbox", group = %self.shared.group, %id, attempt, permanent, error = %failure, "attempt failed"
+            );
+            if !permanent && attempt < policy.attempts_max {
+                let failed = batch.remove(index);
+                self.set_aside(failed, failure.delay(), false);
+            } else if policy.exhausted == Exhausted::Halt {
+                self.done.halt = Some(RunError::Halted { id, attempts: attempt, error: failure.to_string() });
+            } else {
+                failed.bury = Some((LetterReason::Failed, failure.to_string()));
+            }
+        }
+        self.work.push_front(batch);
+    }
+
+    /// What a batch wrote does not commit: halve it until it is known whose fault it is.
+    fn whole_failed(&mut self, mut batch: Vec<Received<R>>, class: FaultClass, error: StoreError) {
+        if batch.len() > 1 {
+            let second = batch.split_off(batch.len() / 2);
+            self.work.push_front(second);
+            self.work.push_front(batch);
+            return;
+        }
+        match batch.first().map(|single| (single.number, single.bury.is_none())) {
+            Some((number, true)) => self.member_failed(batch, number, &Failure::from(error), class),
+            _ => {
+                // Not even its letter can be written.
+                let doing = format!("writing a letter into {}", self.shared.store.describe());
+                self.done.halt = Some(RunError::Store { doing, error });
+                self.done.held.extend(batch);
+            }
+        }
+    }
+
+    /// A claim is held by somebody else: find out which, and look at it again later.
+    fn busy(&mut self, mut batch: Vec<Received<R>>) {
+        Counters::add(&self.shared.counters.busy, 1);
+        if batch.len() > 1 {
+            while let Some(single) = batch.pop() {
+                self.work.push_front(vec![single]);
+            }
+        } else if let Some(single) = batch.pop() {
+            self.set_aside(single, None, true);
+        }
+    }
+}
