@@ -105,7 +105,7 @@ pub(crate) async fn run<S: InboxStore, R: Send + 'static>(
         reruns: 0,
         work: VecDeque::from([batch]),
     }
-    .to_end()
+    .finish()
     .await
 }
 
@@ -120,7 +120,7 @@ struct Run<'a, S: InboxStore, R> {
 }
 
 impl<S: InboxStore, R: Send + 'static> Run<'_, S, R> {
-    async fn to_end(mut self) -> UnitDone<R> {
+    async fn finish(mut self) -> UnitDone<R> {
         while let Some(batch) = self.work.pop_front() {
             let batch = self.without_blocked(batch);
             if batch.is_empty() {
