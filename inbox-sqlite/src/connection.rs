@@ -75,6 +75,14 @@ impl Writer {
     }
 }
 
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // A connection that is closed inside a transaction is rolled back by SQLite, after rusqlite 0.43 has
+        // already freed its hooks: the hook must not be called then.
+        let _ = self.connection.rollback_hook(None::<fn()>);
+    }
+}
+
 fn open_file(path: &Path, create: bool) -> Result<Connection, OpenError> {
     if let Some(directory) = path.parent()
         && !directory.as_os_str().is_empty()

@@ -18,7 +18,8 @@ pub(crate) type Slot = Option<Writer>;
 /// What a handler may do with the connection is everything but to end the transaction: `COMMIT`,
 /// `END` and `ROLLBACK` as statements make the unit of work fail, and nothing of it is stored. Savepoints
 /// are welcome ([`Connection::savepoint`]). Leave the commit hook, the rollback hook and the progress
-/// handler of the connection alone: by them the store notices.
+/// handler of the connection alone, because by them the store notices; and do not exchange the connection
+/// for another one (`std::mem::replace`).
 pub struct SqliteTx {
     /// Present until the transaction ends.
     writer: Option<Writer>,

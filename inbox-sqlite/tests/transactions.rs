@@ -175,6 +175,7 @@ async fn a_handler_that_exchanges_the_connection_stores_nothing() {
     let db = Database::new().await;
     let mut tx = claimed(&db.store, "a").await;
     let own = std::mem::replace(&mut *tx, rusqlite::Connection::open_in_memory().unwrap());
+    own.execute_batch("ROLLBACK").unwrap();
     drop(own);
     let (_, message) = rolled_back(db.store.commit(tx).await);
     assert!(message.contains("exchanged"), "{message}");
