@@ -116,6 +116,11 @@ impl TxGuard {
         self.rolled_back.load(Relaxed)
     }
 
+    /// Clears [`TxGuard::rolled_back`], so that it tells of what follows.
+    pub(crate) fn forget_rollback(&self) {
+        self.rolled_back.store(false, Relaxed);
+    }
+
     /// Whether a statement was stopped because it took too long.
     pub(crate) fn timed_out(&self) -> bool {
         self.timed_out.load(Relaxed)

@@ -26,8 +26,10 @@ impl SqliteStore {
             if known.is_some() {
                 return Ok(false);
             }
-            tx.execute_batch(script).map_err(|e| script_failed(script, e))?;
+            let ran = tx.execute_batch(script);
+            // A script that ended its transaction gets an error that says little, or none.
             self.check_open(tx)?;
+            ran.map_err(|e| script_failed(script, e))?;
             tx.prepare_cached(&self.inner.sql.add_init)
                 .and_then(|mut add| add.execute((digest, now_ms())))
                 .map_err(|e| self.failed(doing, e))?;
@@ -38,7 +40,7 @@ impl SqliteStore {
 }
 
 fn script_failed(script: &str, error: rusqlite::Error) -> StoreError {
-    // SQLite gives the rest of the script from the statement that failed on, and a place in it.
+    // For syntax errors, SQLite gives the rest of the script from the statement on, and a place in it.
     let line = match &error {
         rusqlite::Error::SqlInputError { sql, offset, .. } => script.find(sql.as_str()).map(|start| {
             let end = start + usize::try_from(*offset).unwrap_or(0);

@@ -50,10 +50,10 @@ impl SqliteTx {
                 "a statement ran longer than statement_timeout, and SQLite rolled the transaction back"
             }
             Some(Ended::CommitRefused) => {
-                "the handler ran COMMIT, or wrote on after its transaction had ended, which was refused"
+                "a statement would have committed it, or written on after it had ended, which was refused"
             }
-            Some(Ended::RolledBack) => "the handler ran ROLLBACK, or SQLite rolled back after an error",
-            None if connection.is_autocommit() => "the handler exchanged the connection",
+            Some(Ended::RolledBack) => "a statement rolled it back, or SQLite did so after an error",
+            None if connection.is_autocommit() => "its connection was exchanged for another one",
             None => return None,
         };
         Some(format!("the transaction was ended before the unit of work: {how}; nothing of it is stored"))
@@ -68,13 +68,19 @@ impl SqliteTx {
     pub(crate) fn give_back(&mut self, writer: Writer) {
         let Writer { connection, guard } = &writer;
         guard.ending();
-        let ended = if connection.is_autocommit() { Ok(()) } else { writer.run("ROLLBACK") };
-        // Hooks that were not called are gone, or this is another connection.
+        // The rollback hook tells whether this is still the connection that it was, so there has to be
+        // something to roll back.
+        let ended = if connection.is_autocommit() { writer.run("BEGIN") } else { Ok(()) }.and_then(|()| {
+            guard.forget_rollback();
+            writer.run("ROLLBACK")
+        });
         if ended.is_ok() && connection.is_autocommit() && guard.rolled_back() {
             guard.idle();
             *self.slot = Some(writer);
         } else {
-            tracing::warn!("a SQLite connection was closed because its transaction could not be rolled back");
+            tracing::warn!(
+                "a SQLite connection was closed because its transaction could not be rolled back through it"
+            );
         }
     }
 

@@ -32,7 +32,7 @@ async fn nothing_is_stored_after(statements: &[&str]) -> String {
 async fn a_handler_cannot_commit() {
     for ending in ["COMMIT", "END TRANSACTION"] {
         let message = nothing_is_stored_after(&[ending]).await;
-        assert!(message.contains("the handler ran COMMIT"), "{message}");
+        assert!(message.contains("which was refused"), "{message}");
     }
 }
 
@@ -46,7 +46,7 @@ async fn a_handler_cannot_commit_and_begin_anew() {
 #[tokio::test]
 async fn a_handler_cannot_roll_back_and_go_on() {
     let message = nothing_is_stored_after(&["ROLLBACK"]).await;
-    assert!(message.contains("was refused"), "{message}");
+    assert!(message.contains("which was refused"), "{message}");
     nothing_is_stored_after(&["ROLLBACK", "BEGIN"]).await;
     nothing_is_stored_after(&["ROLLBACK", "BEGIN IMMEDIATE", "INSERT INTO effects VALUES ('x')", "COMMIT"])
         .await;
@@ -70,9 +70,9 @@ async fn a_rollback_alone_is_noticed_at_the_commit_and_at_the_next_call() {
     tx.execute_batch("ROLLBACK").unwrap();
     let error = db.store.claim(&mut tx, &group(), &[request("b", "x")]).await.unwrap_err();
     assert_eq!(error.class(), Some(FaultClass::HandlerFault));
-    assert!(error.to_string().contains("the handler ran ROLLBACK"), "{error}");
+    assert!(error.to_string().contains("a statement rolled it back"), "{error}");
     let (_, message) = rolled_back(db.store.commit(tx).await);
-    assert!(message.contains("the handler ran ROLLBACK"), "{message}");
+    assert!(message.contains("a statement rolled it back"), "{message}");
 }
 
 #[tokio::test]
@@ -174,8 +174,8 @@ async fn a_handler_that_removes_the_hooks_is_found_out() {
 async fn a_handler_that_exchanges_the_connection_stores_nothing() {
     let db = Database::new().await;
     let mut tx = claimed(&db.store, "a").await;
-    let own = std::mem::replace(&mut *tx, rusqlite::Connection::open_in_memory().unwrap());
-    own.execute_batch("ROLLBACK").unwrap();
+    let mut own = std::mem::replace(&mut *tx, rusqlite::Connection::open_in_memory().unwrap());
+    let _ = own.rollback_hook(None::<fn()>);
     drop(own);
     let (_, message) = rolled_back(db.store.commit(tx).await);
     assert!(message.contains("exchanged"), "{message}");
