@@ -1,8 +1,19 @@
 //! stub
-mod lock;
+mod crash;
+mod delegate;
 mod evidence;
 mod fake;
+mod history;
+mod lock;
 mod memory;
-pub use fake::*;
-pub use memory::*;
+mod recording;
+mod saboteurs;
+pub use crash::*;
 pub use evidence::*;
+pub use fake::*;
+pub use history::*;
+pub use memory::*;
+pub use recording::*;
+pub use saboteurs::*;
+mod oracle;
+pub use oracle::*;

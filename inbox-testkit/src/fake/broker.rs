@@ -154,7 +154,9 @@ impl Broker for FakeBroker {
                 Step::Deliver(deliveries) => return Ok(Event::Deliveries(deliveries)),
                 Step::Report(event) => return Ok(self.report(event, now)),
                 Step::Ended => return Ok(Event::Ended),
-                Step::Severed => return Err(BrokerError::transient("reading from fake: the connection was cut")),
+                Step::Severed => {
+                    return Err(BrokerError::transient("reading from fake: the connection was cut"));
+                }
                 Step::Wait(expires) => expires,
             };
             let until = [expires, replies_by].into_iter().flatten().min();

@@ -2,7 +2,9 @@
 
 mod broker;
 mod chaos;
+mod deliver;
 mod log;
+mod look;
 mod options;
 mod publish;
 mod queue;

@@ -4,8 +4,8 @@ use super::{MemoryStore, MemoryTx, state::Lock};
 use crate::lock::lock;
 use async_trait::async_trait;
 use inbox_core::{
-    Checkpoint, CheckpointMove, Checkpoints, FaultClass, Group, InboxStore, MoveRule, Moved, Partition, Source,
-    StoreError, TxLimits,
+    Checkpoint, CheckpointMove, Checkpoints, FaultClass, Group, InboxStore, MoveRule, Moved, Partition,
+    Source, StoreError, TxLimits,
 };
 
 fn locks(group: &Group, partitions: impl IntoIterator<Item = Partition>) -> Vec<Lock> {
@@ -40,7 +40,11 @@ impl Checkpoints for MemoryStore {
         Ok(partitions.iter().map(|partition| self.committed(group, partition)).collect())
     }
 
-    async fn take_over(&self, group: &Group, partitions: &[Partition]) -> Result<Vec<Checkpoint>, StoreError> {
+    async fn take_over(
+        &self,
+        group: &Group,
+        partitions: &[Partition],
+    ) -> Result<Vec<Checkpoint>, StoreError> {
         let mut tx = self.begin_now(&TxLimits::default())?;
         tx.hold(&locks(group, partitions.iter().cloned())).await?;
         tx.check()?;
@@ -111,9 +115,7 @@ fn decide(step: &CheckpointMove, found: Option<Checkpoint>) -> (Moved, Option<Ch
     match step.rule {
         MoveRule::Forward => match found {
             Some(found) if found.next >= step.to.next => (Moved::Done, None),
-            Some(found) => {
-                (Moved::Done, Some(Checkpoint::new(step.to.next, found.epoch, step.to.mark)))
-            }
+            Some(found) => (Moved::Done, Some(Checkpoint::new(step.to.next, found.epoch, step.to.mark))),
             None => (Moved::Done, Some(step.to.clone())),
         },
         MoveRule::From { expected_next, epoch } => {

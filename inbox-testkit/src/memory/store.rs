@@ -104,9 +104,7 @@ impl InboxStore for MemoryStore {
             return Err(MemoryError::Disconnected.into());
         }
         let resolution = |key: &ClaimKey| match state.claims.get(&(group.clone(), key.clone())) {
-            Some(row) => {
-                Resolution::Committed { disposition: row.disposition, fingerprint: row.fingerprint }
-            }
+            Some(row) => Resolution::Committed { disposition: row.disposition, fingerprint: row.fingerprint },
             None => Resolution::Absent,
         };
         Ok(keys.iter().map(resolution).collect())
