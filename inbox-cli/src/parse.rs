@@ -15,16 +15,26 @@ pub(crate) enum Parsed {
 pub(crate) fn parse() -> Result<Parsed, CliError> {
     match Cli::try_parse() {
         Ok(cli) => Ok(Parsed::Cli(cli)),
-        Err(error) => match error.kind() {
-            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-                Ok(Parsed::Print(error.render().to_string()))
+        Err(error) => {
+            let text = error.render().to_string();
+            let command = command(&text);
+            match error.kind() {
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Ok(Parsed::Print(text)),
+                ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+                    Err(CliError::usage(format!("{command} needs a command")))
+                }
+                _ => Err(CliError::usage(short(&text))),
             }
-            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-                Err(CliError::usage("no command given").hint("see inbox --help"))
-            }
-            _ => Err(CliError::usage(short(&error.render().to_string())).hint("see inbox --help")),
-        },
+            .map_err(|error| error.hint(&format!("see {command} --help")))
+        }
     }
+}
+
+/// The command that the usage in clap's text is about, such as `inbox dead list`.
+fn command(rendered: &str) -> String {
+    let usage = rendered.lines().find_map(|line| line.trim().strip_prefix("Usage: ")).unwrap_or("inbox");
+    let words = usage.split(' ').take_while(|word| !word.starts_with(['-', '<', '[']));
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// clap's own words without its frame: what comes before the usage and behind `error:`.
