@@ -1,7 +1,8 @@
 //! Reads the command line, and tells what is wrong with it in one line.
 
 use crate::{args::Cli, error::CliError};
-use clap::{Parser as _, error::ErrorKind};
+use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
+use std::env;
 
 /// What to do.
 pub(crate) enum Parsed {
@@ -17,7 +18,7 @@ pub(crate) fn parse() -> Result<Parsed, CliError> {
         Ok(cli) => Ok(Parsed::Cli(cli)),
         Err(error) => {
             let text = error.render().to_string();
-            let command = command(&text);
+            let command = command();
             match error.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Ok(Parsed::Print(text)),
                 ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
@@ -30,11 +31,16 @@ pub(crate) fn parse() -> Result<Parsed, CliError> {
     }
 }
 
-/// The command that the usage in clap's text is about, such as `inbox dead list`.
-fn command(rendered: &str) -> String {
-    let usage = rendered.lines().find_map(|line| line.trim().strip_prefix("Usage: ")).unwrap_or("inbox");
-    let words = usage.split(' ').take_while(|word| !word.starts_with(['-', '<', '[']));
-    words.collect::<Vec<_>>().join(" ")
+/// The command that was given, as far as it is one, such as `inbox dead list`.
+fn command() -> String {
+    let mut at = Cli::command();
+    let mut name = at.get_name().to_owned();
+    for word in env::args_os().skip(1) {
+        let Some(sub) = at.find_subcommand(word) else { break };
+        name = format!("{name} {}", sub.get_name());
+        at = sub.clone();
+    }
+    name
 }
 
 /// clap's own words without its frame: what comes before the usage and behind `error:`.
