@@ -1,0 +1,172 @@
+//! The sink: what every message does to the database, as the `--sql` options say.
+
+use crate::{
+    error::CliError,
+    params::{ParamPlan, Undecodable},
+    source::ParamMapping,
+    sqlite,
+    value::Value,
+};
+use inbox_core::{Group, Message};
+use rusqlite::{
+    Batch, Connection,
+    fallible_iterator::FallibleIterator as _,
+    hooks::{AuthAction, AuthContext, Authorization},
+};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Checked statements and what is bound to their parameters.
+#[derive(Debug)]
+pub(crate) struct Sink {
+    statements: Vec<Statement>,
+    plan: ParamPlan,
+}
+
+#[derive(Debug)]
+struct Statement {
+    sql: String,
+    /// For each parameter, in the order of the statement, the number of its value in the plan.
+    values: Vec<usize>,
+}
+
+/// A statement that failed for a message. Its source is the driver's error, which tells what kind it is.
+#[derive(Debug, thiserror::Error)]
+#[error("--sql {number}")]
+pub(crate) struct StatementFailed {
+    /// Which of the `--sql` options, counted from 1.
+    number: usize,
+    #[source]
+    source: rusqlite::Error,
+}
+
+impl Sink {
+    /// Checks the statements against the database as it is now, without running them.
+    pub(crate) fn prepare(
+        connection: &mut Connection,
+        sql: &[String],
+        mappings: &[ParamMapping],
+    ) -> Result<Self, CliError> {
+        let mut names = Vec::new();
+        let mut statements = Vec::with_capacity(sql.len());
+        for (number, sql) in (1..).zip(sql) {
+            let parameters = check(connection, sql).map_err(|refused| refused.of_statement(number))?;
+            let values = parameters
+                .into_iter()
+                .map(|name| match names.iter().position(|known| *known == name) {
+                    Some(known) => known,
+                    None => {
+                        names.push(name);
+                        names.len() - 1
+                    }
+                })
+                .collect();
+            statements.push(Statement { sql: sql.clone(), values });
+        }
+        let plan = ParamPlan::build(&names, mappings).map_err(|error| CliError::usage(error.to_string()))?;
+        Ok(Self { statements, plan })
+    }
+
+    /// Reads what is to be bound from a message.
+    pub(crate) fn values(&self, message: &Message, group: &Group) -> Result<Vec<Value>, Undecodable> {
+        self.plan.bind(message, group)
+    }
+
+    /// Runs every statement, in order, in the transaction that is open on `connection`.
+    pub(crate) fn apply(&self, connection: &Connection, values: &[Value]) -> Result<(), StatementFailed> {
+        for (number, statement) in (1..).zip(&self.statements) {
+            statement.run(connection, values).map_err(|source| StatementFailed { number, source })?;
+        }
+        Ok(())
+    }
+}
+
+impl Statement {
+    fn run(&self, connection: &Connection, values: &[Value]) -> rusqlite::Result<()> {
+        let mut statement = connection.prepare_cached(&self.sql)?;
+        for (parameter, value) in (1_usize..).zip(&self.values) {
+            statement.raw_bind_parameter(parameter, values.get(*value).unwrap_or(&Value::Null))?;
+        }
+        // Rows are allowed (RETURNING), and have to be fetched for the statement to do its work.
+        let mut rows = statement.raw_query();
+        while rows.next()?.is_some() {}
+        Ok(())
+    }
+}
+
+/// Why a statement is refused.
+enum Refused {
+    Sqlite(rusqlite::Error),
+    Forbidden(&'static str),
+    Empty,
+    Several,
+    Unnamed(String),
+}
+
+impl Refused {
+    fn of_statement(self, number: usize) -> CliError {
+        let why = match self {
+            Self::Sqlite(error) => return sqlite::failure(format!("--sql {number}"), &error),
+            Self::Forbidden(what) => {
+                format!("{what} is not allowed: inbox opens and commits the transaction itself")
+            }
+            Self::Empty => "it is empty; write one statement, such as INSERT".to_owned(),
+            Self::Several => "it has more than one statement; give each its own --sql".to_owned(),
+            Self::Unnamed(parameter) => {
+                format!("the parameter {parameter} has no name; write :name, the name of a payload field")
+            }
+        };
+        CliError::usage(format!("--sql {number}: {why}"))
+    }
+}
+
+/// Prepares a statement and gives the names of its parameters, without their first character.
+fn check(connection: &mut Connection, sql: &str) -> Result<Vec<String>, Refused> {
+    let forbidden = Arc::new(Mutex::new(None));
+    let seen = Arc::clone(&forbidden);
+    let guard = move |context: AuthContext<'_>| match forbidden_action(context.action) {
+        Some(what) => {
+            *seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(what);
+            Authorization::Deny
+        }
+        None => Authorization::Allow,
+    };
+    connection.authorizer(Some(guard)).map_err(Refused::Sqlite)?;
+    let names = parameter_names(connection, sql);
+    connection.authorizer(None::<fn(AuthContext<'_>) -> Authorization>).map_err(Refused::Sqlite)?;
+    let forbidden = forbidden.lock().unwrap_or_else(PoisonError::into_inner).take();
+    match forbidden {
+        Some(what) => Err(Refused::Forbidden(what)),
+        None => names,
+    }
+}
+
+/// What would end the transaction that holds the claim, or change what a commit is worth.
+fn forbidden_action(action: AuthAction<'_>) -> Option<&'static str> {
+    match action {
+        AuthAction::Transaction { .. } => Some("BEGIN, COMMIT or ROLLBACK"),
+        AuthAction::Savepoint { .. } => Some("SAVEPOINT or RELEASE"),
+        AuthAction::Attach { .. } | AuthAction::Detach { .. } => Some("ATTACH or DETACH"),
+        AuthAction::Pragma { .. } => Some("PRAGMA"),
+        _ => None,
+    }
+}
+
+fn parameter_names(connection: &Connection, sql: &str) -> Result<Vec<String>, Refused> {
+    let mut batch = Batch::new(connection, sql);
+    let statement = batch.next().map_err(Refused::Sqlite)?.ok_or(Refused::Empty)?;
+    // What follows may depend on the first statement having run, and fail to prepare for that.
+    if !matches!(batch.next(), Ok(None)) {
+        return Err(Refused::Several);
+    }
+    (1..=statement.parameter_count())
+        .map(|index| match statement.parameter_name(index) {
+            Some(name) if name.starts_with('?') => Err(Refused::Unnamed(name.to_owned())),
+            Some(name) => Ok(name.get(1..).unwrap_or_default().to_owned()),
+            None => Err(Refused::Unnamed("?".to_owned())),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+#[path = "sink_tests.rs"]
+mod tests;

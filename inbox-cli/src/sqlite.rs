@@ -1,0 +1,74 @@
+//! The `inbox` command's own connection to a SQLite database: before a run it applies the schema and checks the SQL.
+
+use crate::{error::CliError, value::Value};
+use rusqlite::{
+    Connection, ErrorCode, OpenFlags, ToSql,
+    types::{ToSqlOutput, ValueRef},
+};
+use std::{path::Path, time::Duration};
+
+/// How long another process may hold the database before we give up.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Opens a database, which is made when it is not there, and makes sure that it is one.
+pub(crate) fn open(path: &Path) -> Result<Connection, CliError> {
+    let doing = || format!("opening --into sqlite:{}", path.display());
+    if path.is_dir() {
+        return Err(CliError::usage(doing()).hint("it is a folder: name a database file"));
+    }
+    // Not as a URI: `?` and `%` in a path mean themselves.
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let open = || {
+        let connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(LOCK_TIMEOUT)?;
+        // The first read: it fails when the file is something else.
+        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+        Ok(connection)
+    };
+    open().map_err(|error| failure(doing(), &error))
+}
+
+/// The error for a call of SQLite's: called wrongly, unless the database or the disk is what is wrong.
+pub(crate) fn failure(doing: impl Into<String>, error: &rusqlite::Error) -> CliError {
+    let hint = match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            Some("another process is writing to it: try again when it has ended")
+        }
+        Some(ErrorCode::DiskFull) => Some("make room and run it again"),
+        Some(ErrorCode::DatabaseCorrupt) => Some("restore it from a backup"),
+        Some(ErrorCode::SystemIoFailure | ErrorCode::OutOfMemory) => None,
+        _ => {
+            let error = CliError::usage(format!("{}: {}", doing.into(), text(error)));
+            return match error.to_string() {
+                text if text.contains("file is not a database") => error.hint("name another file"),
+                text if text.contains("unable to open") => {
+                    error.hint("check that its folder exists and can be written")
+                }
+                _ => error,
+            };
+        }
+    };
+    let error = CliError::failed(format!("{}: {}", doing.into(), text(error)));
+    hint.into_iter().fold(error, CliError::hint)
+}
+
+/// SQLite's own words, without the SQL, which the reader has just typed.
+pub(crate) fn text(error: &rusqlite::Error) -> String {
+    match error {
+        rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
+        other => other.to_string(),
+    }
+}
+
+impl ToSql for Value {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null => ValueRef::Null,
+            Self::Integer(number) => ValueRef::Integer(*number),
+            Self::Real(number) => ValueRef::Real(*number),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Blob(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}

@@ -1,0 +1,153 @@
+//! Wrong invocations and bad inputs: what is said about them, and with which exit code.
+//!
+//! `UPDATE_GOLDEN=1 cargo test -p inbox-cli --test golden` writes the files anew; look at the difference.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+/// Stands for the folder of a case, in arguments and in golden files.
+const DIR: &str = "DIR";
+
+/// The options of a run that works, but for what a case adds or replaces.
+const FROM: [&str; 2] = ["--from", "file:DIR/orders.jsonl"];
+const INTO: [&str; 2] = ["--into", "sqlite:DIR/shop.db"];
+const GROUP: [&str; 2] = ["--group", "billing"];
+const INIT: [&str; 2] = ["--init", "DIR/schema.sql"];
+const SQL: [&str; 2] = ["--sql", "INSERT INTO invoices VALUES (:order_id, :amount)"];
+
+/// The arguments of a run: `more` behind the options that it does not give itself.
+fn run(more: &[&str]) -> Vec<String> {
+    let mut args = vec!["run"];
+    for option in [FROM, INTO, GROUP, INIT, SQL] {
+        if !more.contains(&option[0]) {
+            args.extend(option);
+        }
+    }
+    args.extend(more);
+    args.into_iter().map(str::to_owned).collect()
+}
+
+fn args(args: &[&str]) -> Vec<String> {
+    args.iter().map(|arg| (*arg).to_owned()).collect()
+}
+
+/// A run without one of its options.
+fn without(option: &str) -> Vec<String> {
+    let mut args = run(&[]);
+    let at = args.iter().position(|arg| arg == option).unwrap();
+    args.drain(at..at + 2);
+    args
+}
+
+fn cases() -> Vec<(&'static str, Vec<String>)> {
+    vec![
+        ("no-command", args(&[])),
+        ("unknown-command", args(&["rum"])),
+        ("unknown-option", run(&["--batchsize", "5"])),
+        ("stray-argument", run(&["postgres://bob:secret@db/shop"])),
+        ("no-from", without("--from")),
+        ("no-sql", without("--sql")),
+        ("from-without-scheme", run(&["--from", "orders.jsonl"])),
+        ("from-unknown-scheme", run(&["--from", "ftp://host/orders.jsonl"])),
+        ("from-not-in-this-build", run(&["--from", "kafka://bob:secret@broker/orders"])),
+        ("into-not-in-this-build", run(&["--into", "postgres://bob:secret@db/shop"])),
+        ("into-memory", run(&["--into", "sqlite::memory:"])),
+        ("empty-group", run(&["--group", ""])),
+        ("bad-id-pointer", run(&["--id", "id"])),
+        ("id-from-header", run(&["--id", "header:message-id"])),
+        ("bad-key-pointer", run(&["--key", "/a~2"])),
+        ("batch-zero", run(&["--batch", "0"])),
+        ("lanes-too-many", run(&["--lanes", "65"])),
+        ("attempts-no-number", run(&["--attempts", "many"])),
+        ("report-unknown-format", run(&["--report", "xml"])),
+        ("on-failure-unknown", run(&["--on-failure", "ignore"])),
+        ("quiet-and-log", run(&["--quiet", "--log", "debug"])),
+        ("param-without-source", run(&["--param", "amount"])),
+        ("param-bad-source", run(&["--param", "amount=amount"])),
+        ("param-unknown-part", run(&["--param", "amount=message:offset"])),
+        ("param-header", run(&["--param", "amount=header:amount"])),
+        ("param-unused", run(&["--param", "total=/total"])),
+        ("param-twice", run(&["--param", "amount=/a", "--param", "amount=/b"])),
+        ("sql-positional-parameter", run(&["--sql", "INSERT INTO invoices VALUES (?, :amount)"])),
+        ("sql-syntax", run(&["--sql", "INSRT INTO invoices VALUES (1, 2)"])),
+        ("sql-no-such-table", run(&["--sql", "INSERT INTO bills VALUES (:order_id)"])),
+        ("sql-second-is-bad", run(&["--sql", "DELETE FROM invoices", "--sql", "DELETE FROM bills"])),
+        ("sql-two-statements", run(&["--sql", "DELETE FROM invoices; DELETE FROM invoices"])),
+        ("sql-empty", run(&["--sql", " "])),
+        ("sql-commit", run(&["--sql", "COMMIT"])),
+        ("input-missing", run(&["--from", "file:DIR/none.jsonl"])),
+        ("input-folder", run(&["--from", "file:DIR/folder"])),
+        ("schema-missing", run(&["--init", "DIR/none.sql"])),
+        ("schema-bad", run(&["--init", "DIR/bad.sql"])),
+        ("database-folder", run(&["--into", "sqlite:DIR/folder"])),
+        ("database-in-missing-folder", run(&["--into", "sqlite:DIR/none/shop.db"])),
+        ("database-is-no-database", run(&["--into", "sqlite:DIR/orders.jsonl"])),
+        ("dead-without-list", args(&["dead"])),
+        ("list-limit-zero", args(&["dead", "list", "--into", "sqlite:DIR/shop.db", "--limit", "0"])),
+        (
+            "list-unknown-output",
+            args(&["conflicts", "list", "--into", "sqlite:DIR/shop.db", "--output", "xml"]),
+        ),
+        ("show-without-number", args(&["dead", "show", "--into", "sqlite:DIR/shop.db"])),
+        (
+            "checkpoint-without-group",
+            args(&["checkpoint", "reset", "--from", "file:a", "--into", "sqlite:b"]),
+        ),
+    ]
+}
+
+#[test]
+fn wrong_invocations_are_told_in_one_line() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let mut wrong = Vec::new();
+    for (name, args) in cases() {
+        let folder = fixtures();
+        let dir = folder.path().to_str().unwrap();
+        let output = inbox(dir, &args);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(stderr.lines().count(), 1, "{name}: {stderr}");
+        assert!(output.stdout.is_empty(), "{name} wrote to stdout");
+        let exit = output.status.code().unwrap();
+        let told = format!("exit {exit}\n{}", stderr.replace(dir, DIR));
+        wrong.extend(differs(&golden.join(name).with_extension("txt"), &told));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn no_golden_file_is_left_over() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let cases = cases();
+    for entry in fs::read_dir(golden).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        assert!(cases.iter().any(|(case, _)| *case == name), "{} belongs to no case", path.display());
+    }
+}
+
+fn differs(path: &PathBuf, told: &str) -> Option<String> {
+    if env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(path, told).unwrap();
+        return None;
+    }
+    let expected = fs::read_to_string(path).unwrap_or_default();
+    (expected != told).then(|| format!("{}\nexpected: {expected}\nfound: {told}", path.display()))
+}
+
+fn fixtures() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    file("orders.jsonl", "{\"id\":\"o-1\",\"order_id\":1,\"amount\":100}\n");
+    file("schema.sql", "CREATE TABLE invoices (order_id BIGINT NOT NULL, amount BIGINT NOT NULL);");
+    file("bad.sql", "CREATE TABLE invoices (order_id BIGINT);\nCREATE TABEL other (a);");
+    fs::create_dir(folder.path().join("folder")).unwrap();
+    folder
+}
+
+fn inbox(dir: &str, args: &[String]) -> Output {
+    let args = args.iter().map(|arg| arg.replace(DIR, dir));
+    Command::new(env!("CARGO_BIN_EXE_inbox")).args(args).env_remove("RUST_BACKTRACE").output().unwrap()
+}

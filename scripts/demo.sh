@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Runs the sample orders into a fresh database, twice: the second run applies nothing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=scripts/setup.sh
+. scripts/setup.sh
+
+need_rust
+
+say "building inbox"
+cargo build --quiet --release --package inbox-cli
+inbox=${CARGO_TARGET_DIR:-target}/release/inbox
+
+folder=${CARGO_TARGET_DIR:-target}/demo
+rm -rf "$folder"
+mkdir -p "$folder"
+database=sqlite:$folder/shop.db
+
+run() {
+    "$inbox" run --from file:sample/orders.jsonl --into "$database" --group billing --id /id \
+        --init sample/schema.sql \
+        --param customer=/customer/name --param country=/customer/country \
+        --sql 'INSERT INTO invoices VALUES (:order_id, :customer, :country, :amount_cents)' \
+        --sql 'INSERT INTO totals VALUES (:country, 1, :amount_cents)
+               ON CONFLICT (country) DO UPDATE SET invoices = invoices + 1, amount_cents = amount_cents + excluded.amount_cents' \
+        --quiet "$@"
+}
+
+say "first run: 27 orders, 1 duplicate, 1 conflict, 1 line that is cut off"
+run
+say "second run of the same command: nothing is left to read"
+run
+say "third run, after its progress is forgotten: everything is read again, nothing is applied again"
+"$inbox" checkpoint reset --from file:sample/orders.jsonl --into "$database" --group billing
+run
+
+say "inbox dead list"
+"$inbox" dead list --into "$database"
+say "inbox conflicts list"
+"$inbox" conflicts list --into "$database"
+say "inbox stats"
+"$inbox" stats --into "$database"
+printf '\nThe database is %s\n' "${database#sqlite:}"

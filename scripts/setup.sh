@@ -1,0 +1,50 @@
+# Sourced by the other scripts: installs what they need, or says in one line how to get it.
+# shellcheck shell=bash
+
+say() {
+    printf '\n== %s\n' "$*"
+}
+
+fail() {
+    printf 'error: %s\n' "$*" >&2
+    exit 1
+}
+
+# install_package PACKAGE WHAT WHY: on Debian as root; otherwise says how to get it.
+install_package() {
+    local package=$1 what=$2 why=$3
+    if ! command -v apt-get >/dev/null; then
+        fail "$what is missing ($why): install it with your package manager"
+    fi
+    if [ "$(id -u)" -ne 0 ]; then
+        fail "$what is missing ($why): run 'sudo apt-get install $package'"
+    fi
+    say "installing $package ($why)"
+    apt-get update -q
+    DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$package"
+}
+
+# need_command COMMAND PACKAGE WHY
+need_command() {
+    command -v "$1" >/dev/null || install_package "$2" "$1" "$3"
+}
+
+need_rust() {
+    if ! command -v cargo >/dev/null && [ -f "$HOME/.cargo/env" ]; then
+        # shellcheck disable=SC1091
+        . "$HOME/.cargo/env"
+    fi
+    command -v cargo >/dev/null || fail "cargo is missing: install Rust with rustup, see https://rustup.rs"
+    # SQLite is compiled from its source.
+    need_command cc build-essential "the C compiler, for SQLite"
+}
+
+# need_component NAME COMMAND: the part of the Rust toolchain that has cargo COMMAND.
+need_component() {
+    if cargo "$2" --version >/dev/null 2>&1; then
+        return
+    fi
+    command -v rustup >/dev/null || fail "cargo $2 is missing: install the $1 of your Rust toolchain"
+    say "installing $1"
+    rustup component add "$1"
+}
