@@ -1,5 +1,5 @@
 //! Transactions that end in another way than by the store.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
 
