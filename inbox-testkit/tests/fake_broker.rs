@@ -65,15 +65,16 @@ async fn it_ends_when_all_is_settled_and_stays_ended() {
     let got = deliveries(&mut broker, &credit()).await.remove(0);
     let settlement = acknowledgement(got).await;
     let ack = broker.ack_handle();
-    let (event, _) = tokio::join!(broker.next(&credit()), async {
+    let credit = credit();
+    let (event, _) = tokio::join!(broker.next(&credit), async {
         tokio::task::yield_now().await;
         settle(&ack, settlement).await
     });
     assert!(matches!(event, Ok(Event::Ended)));
     queue.publish(Publish::new("2"));
-    assert!(matches!(broker.next(&credit()).await, Ok(Event::Ended)));
+    assert!(matches!(broker.next(&credit).await, Ok(Event::Ended)));
     let mut demand = FakeQueue::new(FakeOptions::queue().end(End::OnDemand)).connect();
-    assert!(poll_once(demand.next(&credit())).await.is_none());
+    assert!(poll_once(demand.next(&credit)).await.is_none());
 }
 
 /// Polls a future once and drops it: a cancelled call.

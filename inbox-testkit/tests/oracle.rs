@@ -122,7 +122,9 @@ fn row_and_effect_go_together() {
         state.counter = 1;
     });
     assert_eq!(said, ["G6: claims without an effect: [\"2\"]", "G1: 2 must be Applied and has 0 effects"]);
-    let said = spoilt(|_, state| drop(state.claims.remove("2")));
+    let said = spoilt(|_, state| {
+        state.claims.remove("2");
+    });
     assert_eq!(said, ["G6: effects without a claim: [\"2\"]", "G1: 2 left no claim: it is lost"]);
 }
 
@@ -170,7 +172,9 @@ fn letters_are_there_once_for_the_dead() {
 fn nothing_is_lost() {
     let said = spoilt(|_, state| state.unsettled.push("2".to_owned()));
     assert_eq!(said, ["G1: the run ended and the broker still has [\"2\"]"]);
-    let said = spoilt(|history, _| drop(history.remove(4)));
+    let said = spoilt(|history, _| {
+        history.remove(4);
+    });
     assert_eq!(said, ["G1: 2 was never acknowledged"]);
 }
 
