@@ -1,5 +1,7 @@
 //! The whole kit at work: every single fault of a small run, and planted faults that must be seen.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::*;

@@ -1,5 +1,7 @@
 //! The contract of brokers, on the fake one.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::*;

@@ -1,5 +1,7 @@
 //! The contract of stores, on the reference one.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::*;

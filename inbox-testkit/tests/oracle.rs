@@ -1,5 +1,7 @@
 //! Every invariant, with a run that keeps it and one that breaks it and nothing else.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::{content, message};

@@ -28,7 +28,6 @@ pub fn live<F: Future>(plan: &CrashPlan, run: F) -> io::Result<Life<F::Output>> 
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
     let life = runtime.block_on(async {
         tokio::select! {
-            // The crash first: what ended in the same moment was dead already.
             biased;
             () = plan.crashed() => Life::Crashed,
             result = run => Life::Ended(result),
@@ -37,5 +36,6 @@ pub fn live<F: Future>(plan: &CrashPlan, run: F) -> io::Result<Life<F::Output>> 
         }
     });
     drop(runtime);
-    Ok(life)
+    // What ended in the moment of the crash was dead already.
+    Ok(if plan.is_crashed() { Life::Crashed } else { life })
 }

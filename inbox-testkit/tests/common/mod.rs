@@ -1,7 +1,7 @@
 //! A consumer written by hand on the state machine alone: sequential, without lanes, retries for ever.
 //! It stands in for a runner where the kit itself is under test.
 // Every test program has its own copy and uses a part of it.
-#![allow(dead_code, unreachable_pub)]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use inbox_core::*;
 use inbox_testkit::*;
