@@ -112,7 +112,7 @@ pub(super) async fn run<B: Broker, S: InboxStore>(
 
 impl<S: InboxStore, A: Ack> Coordinator<S, A> {
     fn start(shared: Arc<Shared<S>>, ack: A, cancel: watch::Sender<bool>) -> Self {
-        let Config { lanes, scope, id_from, seed, .. } = shared.config.clone();
+        let Config { lanes, scope, id_from, .. } = shared.config.clone();
         let (to_me, reports) = mpsc::channel(lanes);
         let senders =
             (0..lanes).map(|lane| lane::start(lane, Arc::clone(&shared), ack.clone(), to_me.clone()));
@@ -132,7 +132,7 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
             reports,
             paused_until: None,
             outages_in_a_row: 0,
-            random: seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed),
+            random: shared.random(),
             phase: Phase::Running,
             cancel,
             halt: None,

@@ -392,7 +392,7 @@ async fn resolve<S: InboxStore, R>(
             Err((still, error)) => {
                 tracing::warn!(target: "inbox", group = %shared.group, %error, "commit still in doubt");
                 doubt = still;
-                let wait = shared.config.outage_backoff.delay(failures, &mut fastrand::Rng::new());
+                let wait = shared.config.outage_backoff.delay(failures, &mut shared.random());
                 if shared.wait(wait).await {
                     break;
                 }

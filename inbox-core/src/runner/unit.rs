@@ -13,7 +13,7 @@ use crate::{
 };
 use bytes::Bytes;
 use std::{
-    collections::{HashSet, VecDeque},
+    collections::{HashMap, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -35,6 +35,11 @@ pub(crate) struct Shared<S: InboxStore> {
 }
 
 impl<S: InboxStore> Shared<S> {
+    /// Randomness for back-offs: the same in every run with the same seed.
+    pub(crate) fn random(&self) -> fastrand::Rng {
+        self.config.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed)
+    }
+
     pub(crate) fn is_cancelled(&self) -> bool {
         *self.cancel.borrow()
     }
@@ -101,7 +106,7 @@ pub(crate) async fn run<S: InboxStore, R: Send + 'static>(
     Run {
         shared,
         done: UnitDone::default(),
-        blocked: HashSet::new(),
+        blocked: HashMap::new(),
         reruns: 0,
         work: VecDeque::from([batch]),
     }
@@ -112,8 +117,8 @@ pub(crate) async fn run<S: InboxStore, R: Send + 'static>(
 struct Run<'a, S: InboxStore, R> {
     shared: &'a Shared<S>,
     done: UnitDone<R>,
-    /// Keys of which a message is to be retried: later ones wait.
-    blocked: HashSet<Bytes>,
+    /// Keys of which a message is to be retried, with its number: those that came after it wait.
+    blocked: HashMap<Bytes, u64>,
     /// Consecutive reruns because of contention.
     reruns: u32,
     work: VecDeque<Vec<Received<R>>>,
@@ -146,7 +151,7 @@ impl<S: InboxStore, R: Send + 'static> Run<'_, S, R> {
             Setback::Busy(batch) => self.busy(batch),
             Setback::Contention(batch, error) => {
                 self.reruns += 1;
-                let wait = self.shared.config.rerun_backoff.delay(self.reruns, &mut fastrand::Rng::new());
+                let wait = self.shared.config.rerun_backoff.delay(self.reruns, &mut self.shared.random());
                 if self.reruns > CONTENTION_RERUNS_MAX {
                     self.done.outage = Some(error);
                     self.done.held.extend(batch);
@@ -172,7 +177,8 @@ impl<S: InboxStore, R: Send + 'static> Run<'_, S, R> {
         if self.blocked.is_empty() {
             return batch;
         }
-        let is_blocked = |r: &Received<R>| r.message.key().is_some_and(|key| self.blocked.contains(key));
+        let waits_for = |r: &Received<R>| r.message.key().and_then(|key| self.blocked.get(key)).copied();
+        let is_blocked = |r: &Received<R>| waits_for(r).is_some_and(|first| first < r.number);
         let (blocked, free): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_blocked);
         self.done.held.extend(blocked);
         free
@@ -181,7 +187,8 @@ impl<S: InboxStore, R: Send + 'static> Run<'_, S, R> {
     /// Takes a message out of the unit, to be tried again; later ones of its key wait for it.
     fn set_aside(&mut self, received: Received<R>, after: Option<Duration>, busy: bool) {
         if let Some(key) = received.message.key() {
-            self.blocked.insert(key.clone());
+            let first = self.blocked.entry(key.clone()).or_insert(received.number);
+            *first = received.number.min(*first);
         }
         self.done.retry.push(Retry { received, after, busy });
     }
