@@ -91,6 +91,8 @@ fn cases() -> Vec<(&'static str, Vec<String>)> {
             "list-unknown-output",
             args(&["conflicts", "list", "--into", "sqlite:DIR/shop.db", "--output", "xml"]),
         ),
+        ("list-missing-database", args(&["dead", "list", "--into", "sqlite:DIR/none.db"])),
+        ("stats-no-database", args(&["stats", "--into", "sqlite:DIR/orders.jsonl"])),
         ("show-without-number", args(&["dead", "show", "--into", "sqlite:DIR/shop.db"])),
         (
             "checkpoint-without-group",
