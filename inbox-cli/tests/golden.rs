@@ -2,6 +2,9 @@
 //!
 //! `UPDATE_GOLDEN=1 cargo test -p inbox-cli --test golden` writes the files anew; look at the difference.
 
+// Helpers outside of test functions unwrap too.
+#![allow(clippy::unwrap_used)]
+
 use std::{
     env, fs,
     path::{Path, PathBuf},

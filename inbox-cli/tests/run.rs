@@ -1,5 +1,8 @@
 //! Whole runs of the command: what they do, what they print and how they exit.
 
+// Helpers outside of test functions unwrap too.
+#![allow(clippy::unwrap_used)]
+
 use rusqlite::Connection;
 use std::{
     fs,
