@@ -23,13 +23,13 @@ pub(crate) async fn open(path: PathBuf, missing: Missing) -> Result<SqliteStore,
         return Err(CliError::usage(format!("{doing}: there is no such file"))
             .hint("name a database that inbox run has written to"));
     }
-    let open = move || SqliteStore::options().create(missing == Missing::Create).open(path);
+    let place = doing.clone();
+    let open = move || {
+        let options = SqliteStore::options().create(missing == Missing::Create);
+        options.open(path).map_err(|error| failure(&place, &error))
+    };
     // It waits for the disk, and for other processes.
-    match tokio::task::spawn_blocking(open).await {
-        Ok(Ok(store)) => Ok(store),
-        Ok(Err(error)) => Err(failure(&doing, &error)),
-        Err(error) => Err(CliError::failed(doing).caused_by(&error)),
-    }
+    tokio::task::spawn_blocking(open).await.map_err(|error| CliError::failed(doing).caused_by(&error))?
 }
 
 /// Another process, the disk: these can be well the next time. The rest is the wrong file.
