@@ -34,6 +34,9 @@ fn the_table_of_strategies() {
 fn the_readme_shows_the_consumer_as_it_is() {
     let readme = include_str!("../../README.md");
     let program = include_str!("../src/bin/consumer.rs");
-    assert!(readme.contains(&format!("```rust\n{program}```")), "copy examples/src/bin/consumer.rs into README.md");
+    assert!(
+        readme.contains(&format!("```rust\n{program}```")),
+        "copy examples/src/bin/consumer.rs into README.md"
+    );
     assert!(program.lines().count() <= 44, "the README promises a short program");
 }

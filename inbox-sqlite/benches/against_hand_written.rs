@@ -32,7 +32,8 @@ struct OrderWithId {
     amount: i64,
 }
 
-const SCHEMA: &str = "CREATE TABLE invoices (order_id INTEGER NOT NULL, customer TEXT, amount INTEGER NOT NULL) STRICT";
+const SCHEMA: &str =
+    "CREATE TABLE invoices (order_id INTEGER NOT NULL, customer TEXT, amount INTEGER NOT NULL) STRICT";
 const INSERT: &str = "INSERT INTO invoices (order_id, customer, amount) VALUES (?1, ?2, ?3)";
 
 fn create_invoice(tx: &Connection, Json(order): Json<Order>) -> Result<(), Failure> {
@@ -60,12 +61,12 @@ fn write_orders(path: &Path, lines: u64) -> Outcome<()> {
 }
 
 fn check(database: &Path, lines: u64) -> Outcome<()> {
-    let (count, distinct): (u64, u64) = Connection::open(database)?.query_row(
+    let (count, distinct): (i64, i64) = Connection::open(database)?.query_row(
         "SELECT count(*), count(DISTINCT order_id) FROM invoices",
         [],
         |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
-    assert_eq!((count, distinct), (lines, lines), "every message has one effect");
+    assert_eq!((count, distinct), (lines as i64, lines as i64), "every message has one effect");
     Ok(())
 }
 
@@ -94,7 +95,8 @@ fn hand_written(orders: &Path, database: &Path, batch: usize) -> Outcome<f64> {
             }
             position += read as i64;
             let order: OrderWithId = serde_json::from_str(&line)?;
-            let fingerprint = inbox_core::Fingerprint::of_payload(Some(line.trim_end().as_bytes())).to_bytes();
+            let fingerprint =
+                inbox_core::Fingerprint::of_payload(Some(line.trim_end().as_bytes())).to_bytes();
             let fresh = connection
                 .prepare_cached(
                     "INSERT INTO claims VALUES (1, '', ?1, 1, ?2, ?3) ON CONFLICT (group_id, scope, id) DO NOTHING",
@@ -167,7 +169,8 @@ fn compare(name: &str, lines: u64, batch: usize, is_blocking: bool, target: f64)
 /// The peak of this process's resident memory, in KiB.
 fn peak_kib() -> Outcome<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).ok_or("no VmHWM in /proc/self/status")?;
+    let line =
+        status.lines().find(|line| line.starts_with("VmHWM:")).ok_or("no VmHWM in /proc/self/status")?;
     Ok(line.split_whitespace().nth(1).ok_or("no number in VmHWM")?.parse()?)
 }
 

@@ -106,7 +106,7 @@ fn use_wal(connection: &Connection, path: &Path, open_timeout: Duration) -> Resu
             Err(source) if source.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
                 if started.elapsed() >= open_timeout {
                     let waited_s = open_timeout.as_secs();
-                    return Err(OpenError::Locked { path: path.into(), waited_s, source });
+                    return Err(OpenError::Locked { path: path.into(), waited_s, source: source.into() });
                 }
                 thread::sleep(WAL_RETRY_PAUSE);
             }

@@ -51,7 +51,7 @@ pub enum OpenError {
         waited_s: u64,
         /// SQLite's error.
         #[source]
-        source: rusqlite::Error,
+        source: Box<rusqlite::Error>,
     },
     /// The file system cannot do write-ahead logging.
     #[error(
@@ -88,7 +88,7 @@ pub enum OpenError {
         reason: String,
         /// SQLite's error.
         #[source]
-        source: rusqlite::Error,
+        source: Box<rusqlite::Error>,
     },
     /// The writer thread could not be started.
     #[error("cannot start the writer thread of a SQLite store: {source}")]
@@ -107,7 +107,7 @@ pub enum OpenError {
         advice: &'static str,
         /// SQLite's error.
         #[source]
-        source: rusqlite::Error,
+        source: Box<rusqlite::Error>,
     },
 }
 
@@ -117,7 +117,12 @@ impl OpenError {
         match source.sqlite_error_code() {
             Some(ErrorCode::NotADatabase) => Self::NotADatabase { path },
             Some(ErrorCode::ReadOnly) => Self::ReadOnly { path },
-            _ => Self::Sqlite { path, reason: one_line(&source), advice: advice(&source), source },
+            _ => Self::Sqlite {
+                path,
+                reason: one_line(&source),
+                advice: advice(&source),
+                source: source.into(),
+            },
         }
     }
 

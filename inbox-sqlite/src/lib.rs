@@ -49,6 +49,7 @@ mod connection;
 mod convert;
 mod error;
 mod guard;
+mod handler;
 mod init;
 mod letters;
 mod options;
@@ -59,7 +60,11 @@ mod tx;
 mod writer;
 
 pub use error::OpenError;
+pub use handler::{Blocking, blocking};
 pub use options::{SqliteOptions, Synchronous};
 pub use rusqlite;
 pub use store::SqliteStore;
 pub use tx::SqliteTx;
+
+/// The transaction as it is lent to a handler over SQLite.
+pub type Tx = inbox_core::Tx<SqliteStore>;

@@ -125,7 +125,7 @@ pub(crate) fn migrate(connection: &mut Connection, prefix: &str, path: &Path) ->
         path: path.into(),
         prefix: prefix.into(),
         reason: crate::error::one_line(&source),
-        source,
+        source: source.into(),
     };
     // A database that is up to date is opened without waiting for a writer.
     let found = version(connection, prefix).map_err(failed)?;

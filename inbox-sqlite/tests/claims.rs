@@ -1,5 +1,5 @@
 //! The clauses of `InboxStore`.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! The clauses of `Letters`, and reading back.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
 

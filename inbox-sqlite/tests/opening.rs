@@ -1,5 +1,5 @@
 //! Opening, migrations and init scripts.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Units of work on the store's own thread.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
 

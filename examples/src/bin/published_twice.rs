@@ -38,13 +38,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
         // Looked up by hand, not in what the runner says of itself.
         let look = rusqlite::Connection::open(&database)?;
-        let position: u64 = look.query_row("SELECT next FROM inbox_checkpoints", [], |row| row.get(0))?;
-        let invoices: u64 = look.query_row("SELECT count(*) FROM invoices", [], |row| row.get(0))?;
+        let position: i64 = look.query_row("SELECT next FROM inbox_checkpoints", [], |row| row.get(0))?;
+        let invoices: i64 = look.query_row("SELECT count(*) FROM invoices", [], |row| row.get(0))?;
         println!(
             "delivery {delivery} processed={} duplicate={} committed={} invoices={invoices}",
             summary.applied == 1,
             summary.duplicates == 1,
-            position == published,
+            position == published as i64,
         );
     }
     Ok(())

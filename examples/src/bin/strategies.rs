@@ -1,7 +1,9 @@
 //! What each strategy does with a handler that fails on its first run: the first consumer stops after
 //! the failure, and a second consumer of the same group starts.
 
-use inbox_core::{Exhausted, Failure, IdFrom, Json, JsonPointer, RetryPolicy, Runner, State, Strategy, with_state};
+use inbox_core::{
+    Exhausted, Failure, IdFrom, Json, JsonPointer, RetryPolicy, Runner, State, Strategy, with_state,
+};
 use inbox_file::FileBroker;
 use inbox_sqlite::{SqliteStore, Tx};
 use std::{
@@ -53,7 +55,8 @@ async fn consume(
     let _halted_or_done = runner.run().await;
     let counts = counters.read();
     let look = rusqlite::Connection::open(&database)?;
-    let committed: bool = look.query_row("SELECT count(*) > 0 FROM inbox_checkpoints", [], |row| row.get(0))?;
+    let committed: bool =
+        look.query_row("SELECT count(*) > 0 FROM inbox_checkpoints", [], |row| row.get(0))?;
     Ok((counts.received > 0, counts.applied > 0, committed))
 }
 
@@ -75,7 +78,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             (true, processed, _) => format!("processed={processed}"),
         };
         let look = rusqlite::Connection::open(folder.path().join("shop.db"))?;
-        let invoices: u64 = look.query_row("SELECT count(*) FROM invoices", [], |row| row.get(0))?;
+        let invoices: i64 = look.query_row("SELECT count(*) FROM invoices", [], |row| row.get(0))?;
         println!("| {name} | {first} | {second} | {} | {invoices} |", runs.load(Relaxed));
     }
     Ok(())

@@ -36,6 +36,8 @@ impl fmt::Display for FakeReceipt {
     }
 }
 
+type Positions = HashMap<Partition, Checkpoint>;
+
 /// A consumer. Dropping it disconnects: what it did not settle is delivered to the next one.
 #[derive(Debug)]
 pub struct FakeBroker {
@@ -43,7 +45,7 @@ pub struct FakeBroker {
     connection: u64,
     capabilities: Capabilities,
     /// Assignments that are not answered.
-    assigning: Vec<(Vec<u32>, oneshot::Receiver<HashMap<Partition, Checkpoint>>)>,
+    assigning: Vec<(Vec<u32>, oneshot::Receiver<Positions>)>,
     /// Revocations that are not dropped.
     revoking: Vec<(Vec<u32>, Instant, oneshot::Receiver<()>)>,
 }

@@ -9,6 +9,7 @@ mod options;
 mod publish;
 mod queue;
 mod ready;
+mod settle;
 mod state;
 
 pub use broker::{FakeAck, FakeBroker, FakeReceipt};

@@ -1,9 +1,7 @@
 //! The state of a fake broker, without any waiting: every change is one step under its lock.
 
-use super::{Cumulative, FakeOptions, FakeReceipt, Mode, Publish, log::Log, ready::Ready};
-use inbox_core::{
-    AckError, AckStrength, Checkpoint, Delivery, Inbound, Partition, Position, Settled, Ticket, Verdict,
-};
+use super::{FakeOptions, FakeReceipt, Mode, Publish, log::Log, ready::Ready};
+use inbox_core::{AckStrength, Checkpoint, Delivery, Inbound, Partition, Position, Ticket};
 use std::{
     collections::{BTreeMap, VecDeque},
     time::Duration,
@@ -79,7 +77,7 @@ pub(super) struct FakeQueueState {
     pub(super) deliveries: u64,
     pub(super) connections: BTreeMap<u64, Connection>,
     connected: u64,
-    losing: VecDeque<LostAnswer>,
+    pub(super) losing: VecDeque<LostAnswer>,
     pub(super) ended: bool,
 }
 
@@ -270,50 +268,11 @@ impl FakeQueueState {
     }
 
     /// Makes one unsettled delivery come again. In a log everything behind it comes again too.
-    fn give_back(&mut self, number: u64) {
+    pub(super) fn give_back(&mut self, number: u64) {
         let Some(out) = self.out.remove(&number) else { return };
         match out.place {
             Place::Queue(place) => self.ready.put_back(place, out.record),
             Place::Log(partition, _) => self.rewind(partition),
         }
-    }
-
-    // Settling.
-
-    pub(super) fn settle(&mut self, receipt: &FakeReceipt, verdict: Verdict) -> Result<Settled, AckError> {
-        let Some(out) = self.out.get(&receipt.number) else { return Ok(Settled::Stale) };
-        let (record, place) = (out.record, out.place);
-        if let Some(answer) = self.loses() {
-            return match answer {
-                LostAnswer::Well => Ok(Settled::Confirmed),
-                LostAnswer::Failed => {
-                    Err(AckError::new(self.options.source.as_str(), "the connection is gone"))
-                }
-            };
-        }
-        if !verdict.is_acknowledgement() {
-            self.give_back(receipt.number);
-            return Ok(Settled::Confirmed);
-        }
-        self.out.remove(&receipt.number);
-        self.records[record].acknowledged = true;
-        let Place::Log(number, ticket) = place else { return Ok(Settled::Confirmed) };
-        let highest = self.options.cumulative == Cumulative::PlantedHighest;
-        let Some(partition) = self.log.partitions.get_mut(&number) else { return Ok(Settled::Stale) };
-        let mut moved = partition.finish(ticket);
-        if highest {
-            let behind = partition.records.iter().position(|&r| r == record).map_or(0, |index| index + 1);
-            moved |= behind > partition.committed;
-            partition.committed = partition.committed.max(behind);
-        }
-        Ok(if moved { Settled::Confirmed } else { Settled::Deferred })
-    }
-
-    fn loses(&mut self) -> Option<LostAnswer> {
-        self.losing.pop_front().or_else(|| {
-            let chaos = self.options.chaos.as_mut()?;
-            let answer = if chaos.rng.bool() { LostAnswer::Well } else { LostAnswer::Failed };
-            chaos.strikes(chaos.lose).then_some(answer)
-        })
     }
 }

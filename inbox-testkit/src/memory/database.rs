@@ -5,7 +5,7 @@ use super::{
     connection::{MemoryConnection, MemoryTx},
     state::State,
 };
-use crate::{Evidence, lock::lock};
+use crate::{Evidence, Witness, lock::lock};
 use inbox_core::{ClaimKey, Fingerprint, Group, StoredConflict, StoredLetter, TxLimits};
 use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
@@ -94,6 +94,12 @@ impl MemoryDatabase {
             letter: state.letters.iter().any(is_letter),
             conflict: state.conflicts.iter().any(is_conflict),
         }
+    }
+
+    /// Asks [`evidence`](Self::evidence) for a history.
+    pub fn witness(&self, group: &Group) -> Witness {
+        let (database, group) = (self.clone(), group.clone());
+        Witness::new(move |id, content| database.evidence(&group, id, content))
     }
 
     pub(super) fn end(&self, tx: u64) {

@@ -52,8 +52,12 @@ fn proven(
     if verdict == Verdict::Waived {
         return if expected.allows_waived() { Ok(()) } else { Err((Guarantee::G2, "nothing allows that")) };
     }
-    if !verdict.is_acknowledgement() || evidence.conflict {
+    if !verdict.is_acknowledgement() {
         return Ok(());
+    }
+    if evidence.conflict {
+        let is_applied = verdict == Verdict::Applied;
+        return if is_applied { Err((Guarantee::G5, "that content is a recorded conflict")) } else { Ok(()) };
     }
     let Some((disposition, claimed_for)) = evidence.claim else {
         return Err((Guarantee::G2, "no claim, letter or conflict of it was committed"));
