@@ -15,7 +15,7 @@ fn page(args: &ListArgs) -> Page {
 }
 
 fn failed(doing: &str) -> impl FnOnce(StoreError) -> CliError {
-    move |error| CliError::failed(doing).caused_by(&error)
+    move |error| CliError::failed(doing).because(&error)
 }
 
 /// `inbox dead list`.

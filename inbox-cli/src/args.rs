@@ -48,7 +48,8 @@ pub(crate) struct RunArgs {
     /// The ordering key, a JSON pointer: messages with the same key are handled one after the other.
     #[arg(long, value_name = "POINTER", value_parser = pointer)]
     pub(crate) key: Option<JsonPointer>,
-    /// SQL that makes the tables, run first and in one transaction; skipped when one of them is there.
+    /// SQL that makes the tables, run first, in one transaction, and only once for each content of the
+    /// file.
     #[arg(long, value_name = "FILE")]
     pub(crate) init: Option<PathBuf>,
     /// A statement to run for every message. Several are one transaction, in this order. :name is the

@@ -37,6 +37,13 @@ impl CliError {
         self
     }
 
+    /// Appends a cause whose text already holds its own causes, as the texts of stores and brokers do.
+    #[must_use]
+    pub(crate) fn because(mut self, cause: &dyn fmt::Display) -> Self {
+        self.message = format!("{}: {cause}", self.message);
+        self
+    }
+
     /// Appends what to do next.
     #[must_use]
     pub(crate) fn hint(mut self, hint: &str) -> Self {

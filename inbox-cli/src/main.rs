@@ -3,6 +3,7 @@
 mod admin;
 mod args;
 mod decimal;
+mod effect;
 mod endpoint;
 mod error;
 mod exit;
@@ -12,6 +13,7 @@ mod output;
 mod params;
 mod parse;
 mod payload;
+mod prepare;
 mod progress;
 mod records;
 mod redact;
@@ -22,7 +24,7 @@ mod signals;
 mod sink;
 mod source;
 mod sqlite;
-#[cfg(any())]
+mod store;
 mod tables;
 mod value;
 
@@ -55,6 +57,9 @@ fn run() -> Result<Exit, CliError> {
 async fn dispatch(cli: Cli) -> Result<Exit, CliError> {
     match cli.command {
         Command::Run(args) => run::run(*args).await,
-        _ => Err(CliError::failed("not wired yet")),
+        Command::Dead(command) => tables::dead(command).await,
+        Command::Conflicts(command) => tables::conflicts(command).await,
+        Command::Checkpoint(command) => tables::checkpoint(command).await,
+        Command::Stats(args) => tables::stats(args).await,
     }
 }

@@ -61,19 +61,19 @@ fn has(known: &[String]) -> String {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Undecodable {
     /// A field is asked for and there is no payload.
-    #[error("undecodable: the message has no payload; :{param} is a field of it")]
+    #[error("the message has no payload; :{param} is a field of it")]
     NoPayload { param: String },
     /// A field is asked for and the payload has none.
-    #[error("undecodable: the payload is {found}, not an object; :{param} is a field of it")]
+    #[error("the payload is {found}, not an object; :{param} is a field of it")]
     NotObject { param: String, found: &'static str },
     /// The payload is not text.
-    #[error("undecodable: the payload is not UTF-8 behind its first {valid} bytes")]
+    #[error("the payload is not UTF-8 behind its first {valid} bytes")]
     NotText { valid: usize },
     /// The payload is not JSON.
-    #[error("undecodable: the payload is not JSON: {why}")]
+    #[error("the payload is not JSON: {why}")]
     NotJson { why: serde_json::Error },
     /// A string holds half of a surrogate pair.
-    #[error("undecodable: the value of :{param}: {why}")]
+    #[error("the value of :{param}: {why}")]
     BadString { param: String, why: serde_json::Error },
 }
 

@@ -19,6 +19,17 @@ pub(crate) enum Progress {
     Hidden,
 }
 
+/// How far a run has come.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seen {
+    /// What it has done.
+    pub(crate) counts: Counts,
+    /// How much of the source is read, in bytes.
+    pub(crate) done: u64,
+    /// How much there is to read, in bytes.
+    pub(crate) total: u64,
+}
+
 /// Shows progress until it is [finished](Showing::finish) or dropped.
 #[derive(Debug)]
 pub(crate) struct Showing {
@@ -44,8 +55,8 @@ impl Progress {
         }
     }
 
-    /// Begins to show what `counts` tells, again and again.
-    pub(crate) fn show(self, counts: impl Fn() -> Counts + Send + 'static) -> Showing {
+    /// Begins to show what `look` sees, again and again.
+    pub(crate) fn show(self, look: impl Fn() -> Seen + Send + 'static) -> Showing {
         let bar = self.bar();
         let task = match self {
             Self::Hidden => None,
@@ -54,8 +65,10 @@ impl Progress {
                 let mut ticks = time::interval(BAR_EVERY);
                 loop {
                     ticks.tick().await;
-                    bar.set_message(meter.line(counts()));
-                    bar.tick();
+                    let Seen { counts, done, total } = look();
+                    bar.set_length(total);
+                    bar.set_position(done);
+                    bar.set_message(meter.line(counts));
                 }
             })),
             Self::Log => Some(tokio::spawn(async move {
@@ -65,7 +78,8 @@ impl Progress {
                 ticks.tick().await;
                 loop {
                     ticks.tick().await;
-                    tracing::info!("{}", meter.line(counts()));
+                    let Seen { counts, done, total } = look();
+                    tracing::info!("{}%: {}", percent(done, total), meter.line(counts));
                 }
             })),
         };
@@ -92,7 +106,7 @@ impl Drop for Showing {
 fn new_bar() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
     // The template is constant; should it ever be refused, the default one shows as much.
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}") {
+    if let Ok(style) = ProgressStyle::with_template("{bar:10} {percent:>3}% {wide_msg}") {
         bar.set_style(style);
     }
     bar
@@ -124,16 +138,21 @@ impl Meter {
     }
 }
 
+fn percent(done: u64, total: u64) -> u128 {
+    u128::from(done) * 100 / u128::from(total.max(1))
+}
+
 fn line(counts: Counts, rate: u64) -> String {
     let Counts { received, applied, duplicates, conflicts, dead_letters, failed_attempts } = counts;
-    let mut line = format!("{received} received, {rate}/s; {applied} applied, {duplicates} duplicates");
-    line += &format!(", {dead_letters} dead letters");
+    // The most telling first: a narrow terminal cuts the end off.
+    let mut line =
+        format!("{received} ({rate}/s): applied {applied}, duplicates {duplicates}, letters {dead_letters}");
     // Usually none: they then only take room.
     if conflicts > 0 {
-        line += &format!(", {conflicts} conflicts");
+        line += &format!(", conflicts {conflicts}");
     }
     if failed_attempts > 0 {
-        line += &format!(", {failed_attempts} failed attempts");
+        line += &format!(", failed attempts {failed_attempts}");
     }
     line
 }
@@ -146,10 +165,10 @@ mod tests {
     fn a_line_tells_rate_duplicates_and_letters() {
         let mut counts =
             Counts { received: 36, applied: 24, duplicates: 3, dead_letters: 8, ..Counts::default() };
-        assert_eq!(line(counts, 7), "36 received, 7/s; 24 applied, 3 duplicates, 8 dead letters");
+        assert_eq!(line(counts, 7), "36 (7/s): applied 24, duplicates 3, letters 8");
         counts.conflicts = 1;
         counts.failed_attempts = 2;
-        assert!(line(counts, 7).ends_with("8 dead letters, 1 conflicts, 2 failed attempts"));
+        assert!(line(counts, 7).ends_with("letters 8, conflicts 1, failed attempts 2"));
     }
 
     #[test]

@@ -1,107 +1,117 @@
-//! `inbox run`: checks everything that can be checked first, then lets the runner work.
+//! `inbox run`: lets the runner work, shows its progress, and reports what it did.
 
 use crate::{
-    args::{ReportFormat, RunArgs},
-    endpoint::{Origin, Target},
+    args::{LogLevel, OnFailure, ReportFormat, RunArgs},
+    effect,
     error::CliError,
     exit::Exit,
     logging, output,
-    progress::Progress,
+    prepare::{Prepared, prepare},
+    progress::{Progress, Seen},
+    redact::redact,
     report::{Counts, Report},
-    schema::{self, Schema},
     signals::Signals,
-    sink::Sink,
-    source::ParamSource,
-    sqlite,
 };
-use inbox_core::IdFrom;
+use inbox_core::{BuildError, Exhausted, RetryPolicy, Runner, Summary, TxLimits, Work, with_state};
+use inbox_file::{FileBroker, FileProgress};
+use inbox_sqlite::SqliteStore;
 use std::{
-    fs,
     io::{self, IsTerminal as _},
-    path::Path,
-    time::Instant,
+    sync::Arc,
+    time::{Duration, Instant},
 };
+
+/// How many transactions' worth of messages are read ahead for each lane.
+const READ_AHEAD_BATCHES: usize = 4;
+/// The least room for messages that are read and not finished.
+const IN_FLIGHT_BYTES_MIN: usize = 16 * 1024 * 1024;
 
 /// Runs until the source ends, something fails or a signal comes.
 pub(crate) async fn run(args: RunArgs) -> Result<Exit, CliError> {
-    let Prepared { origin, target, sink } = prepare(&args)?;
+    let prepared = prepare(&args).await?;
     let signals =
         Signals::listen().map_err(|error| CliError::failed("listening for signals").caused_by(&error))?;
     let terminal = io::stderr().is_terminal();
     let progress = Progress::choose(args.quiet, terminal);
-    logging::start(
-        if args.quiet { crate::args::LogLevel::Error } else { args.log },
-        progress.bar(),
-        terminal,
-    );
+    logging::start(if args.quiet { LogLevel::Error } else { args.log }, progress.bar(), terminal);
 
+    let file = prepared.broker.progress();
+    let runner = runner(&args, prepared).map_err(|error| CliError::usage(error.to_string()))?;
+    let counters = runner.counters();
+    let showing = progress.show({
+        let (counters, file) = (Arc::clone(&counters), file.clone());
+        move || Seen { counts: counts(counters.read()), done: file.delivered_to(), total: file.total() }
+    });
+    tracing::info!("reading {} into {} for group {}", redact(&args.from), redact(&args.into), args.group);
     let started = Instant::now();
-    // TODO(wiring): store, broker, runner with `sink`; `progress.show(counts)`; `signals.first()`.
-    let (_, _, _, _, _) = (origin, target, sink, progress, signals.first());
-    let counts = Counts::default();
+    let ended = runner.run_until(signals.first()).await;
+    showing.finish();
 
-    let report = Report::new(counts, started.elapsed());
-    match args.report {
-        ReportFormat::Text => output::print(&report.text())?,
-        ReportFormat::Json => output::print(&report.json())?,
-        ReportFormat::None => {}
-    }
+    warn_of_leftover(&file);
+    // Also after a failure: what was committed stays.
+    let report = Report::new(counts(counters.read()), started.elapsed());
+    let printed = match args.report {
+        ReportFormat::Text => output::print(&report.text()),
+        ReportFormat::Json => output::print(&report.json()),
+        ReportFormat::None => Ok(()),
+    };
+    ended.map_err(|error| CliError::failed(error.to_string()))?;
+    printed?;
     Ok(signals.exit().unwrap_or(Exit::Done))
 }
 
-struct Prepared {
-    origin: Origin,
-    target: Target,
-    sink: Sink,
-}
-
-/// Everything that is the caller's mistake is found here, before a message is read.
-fn prepare(args: &RunArgs) -> Result<Prepared, CliError> {
-    let origin = Origin::parse(&args.from).map_err(|error| CliError::usage(error.to_string()))?;
-    let target = Target::parse(&args.into).map_err(|error| CliError::usage(error.to_string()))?;
-    check_headers(args, &origin)?;
-    let Origin::File(from) = &origin;
-    check_readable(from)?;
-    let Target::Sqlite(path) = &target;
-    let mut connection = sqlite::open(path)?;
-    let schema = args.init.as_deref().map(|file| schema::apply(&mut connection, file)).transpose()?;
-    let sink = Sink::prepare(&mut connection, &args.sql, &args.params).map_err(|error| match &schema {
-        Some(Schema::AlreadyThere(why)) => error.hint(&format!("--init was not run: {why}")),
-        _ => error,
-    })?;
-    Ok(Prepared { origin, target, sink })
-}
-
-/// A source without headers would silently give NULL for every one of them.
-fn check_headers(args: &RunArgs, origin: &Origin) -> Result<(), CliError> {
-    if origin.has_headers() {
-        return Ok(());
-    }
-    let refuse = |option: String| {
-        Err(CliError::usage(format!("{option}: the messages of {origin} have no headers"))
-            .hint("use a JSON pointer, such as /id"))
+fn runner(
+    args: &RunArgs,
+    Prepared { broker, store, sink }: Prepared,
+) -> Result<Runner<FileBroker, Work<SqliteStore>>, BuildError> {
+    let (batch, lanes) = (size(args.batch), size(args.lanes));
+    let timeout = Duration::from_secs(args.handler_timeout_s);
+    // SQLite's statements block: only the database itself can stop one.
+    let mut limits = TxLimits::default();
+    limits.statement_timeout = timeout;
+    let exhausted = match args.on_failure {
+        OnFailure::DeadLetter => Exhausted::DeadLetter,
+        OnFailure::Halt => Exhausted::Halt,
     };
-    if let IdFrom::Header(name) = &args.id {
-        return refuse(format!("--id header:{name}"));
-    }
-    for mapping in &args.params {
-        if let ParamSource::Header(header) = &mapping.source {
-            return refuse(format!("--param {}=header:{header}", mapping.name));
-        }
-    }
-    Ok(())
+    Runner::builder(args.group.as_str())
+        .broker(broker)
+        .store(store)
+        .checkpoints()
+        .handler(with_state(Arc::new(sink), effect::apply))
+        .id_from(args.id.clone())
+        .batch_max(batch)
+        .lanes(lanes)
+        .in_flight_max(batch.saturating_mul(lanes).saturating_mul(READ_AHEAD_BATCHES))
+        .in_flight_bytes_max(size(args.line_bytes_max).saturating_mul(2).max(IN_FLIGHT_BYTES_MIN))
+        .retry(RetryPolicy::default().attempts_max(args.attempts).exhausted(exhausted))
+        .handler_timeout(timeout)
+        .shutdown_timeout(Duration::from_secs(args.shutdown_timeout_s))
+        .tx_limits(limits)
+        .build()
 }
 
-fn check_readable(path: &Path) -> Result<(), CliError> {
-    let doing = || CliError::usage(format!("opening --from file:{}", path.display()));
-    let meta = fs::metadata(path)
-        .map_err(|error| doing().caused_by(&error).hint("name an existing file of JSON lines"))?;
-    if meta.is_dir() {
-        return Err(doing().hint("it is a folder: name a file of JSON lines"));
+fn size(option: u32) -> usize {
+    usize::try_from(option).unwrap_or(usize::MAX)
+}
+
+fn counts(summary: Summary) -> Counts {
+    Counts {
+        received: summary.received,
+        applied: summary.applied,
+        duplicates: summary.duplicates,
+        conflicts: summary.conflicts,
+        dead_letters: summary.dead_letters,
+        failed_attempts: summary.failed_attempts,
     }
-    if !meta.is_file() {
-        return Err(doing().hint("it is no regular file, and cannot be read again: name one"));
+}
+
+fn warn_of_leftover(file: &FileProgress) {
+    if let Some(leftover) = file.leftover() {
+        tracing::warn!(
+            "the last {} bytes of the file, from byte {}, have no newline and are not JSON: they may still \
+             be being written, and are read by the next run once the newline is there",
+            leftover.bytes,
+            leftover.at,
+        );
     }
-    fs::File::open(path).map_err(|error| doing().caused_by(&error))?;
-    Ok(())
 }

@@ -1,4 +1,4 @@
-//! The `inbox` command's own connection to a SQLite database: before a run it applies the schema and checks the SQL.
+//! The command's own connection to a SQLite database: on it the SQL is checked before a run.
 
 use crate::{error::CliError, value::Value};
 use rusqlite::{
@@ -10,20 +10,15 @@ use std::{path::Path, time::Duration};
 /// How long another process may hold the database before we give up.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Opens a database, which is made when it is not there, and makes sure that it is one.
+/// Opens a database that is there.
 pub(crate) fn open(path: &Path) -> Result<Connection, CliError> {
     let doing = || format!("opening --into sqlite:{}", path.display());
-    if path.is_dir() {
-        return Err(CliError::usage(doing()).hint("it is a folder: name a database file"));
-    }
     // Not as a URI: `?` and `%` in a path mean themselves.
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let open = || {
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(LOCK_TIMEOUT)?;
-        // The first read: it fails when the file is something else.
-        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
         Ok(connection)
     };
     open().map_err(|error| failure(doing(), &error))
@@ -39,14 +34,7 @@ pub(crate) fn failure(doing: impl Into<String>, error: &rusqlite::Error) -> CliE
         Some(ErrorCode::DatabaseCorrupt) => Some("restore it from a backup"),
         Some(ErrorCode::SystemIoFailure | ErrorCode::OutOfMemory) => None,
         _ => {
-            let error = CliError::usage(format!("{}: {}", doing.into(), text(error)));
-            return match error.to_string() {
-                text if text.contains("file is not a database") => error.hint("name another file"),
-                text if text.contains("unable to open") => {
-                    error.hint("check that its folder exists and can be written")
-                }
-                _ => error,
-            };
+            return CliError::usage(format!("{}: {}", doing.into(), text(error)));
         }
     };
     let error = CliError::failed(format!("{}: {}", doing.into(), text(error)));

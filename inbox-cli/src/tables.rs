@@ -7,9 +7,10 @@ use crate::{
     error::CliError,
     exit::Exit,
     output,
+    store::{self, Missing},
 };
 use inbox_core::Source;
-use inbox_sqlite::Sqlite;
+use inbox_sqlite::SqliteStore;
 
 /// `inbox dead`.
 pub(crate) async fn dead(command: DeadCommand) -> Result<Exit, CliError> {
@@ -57,10 +58,7 @@ fn source(of: &CheckpointArgs) -> Result<Source, CliError> {
 }
 
 /// Opens a database that is there: looking must not make an empty one.
-async fn open(into: &str) -> Result<Sqlite, CliError> {
+async fn open(into: &str) -> Result<SqliteStore, CliError> {
     let Target::Sqlite(path) = Target::parse(into).map_err(|error| CliError::usage(error.to_string()))?;
-    check_exists(&path)?;
-    Sqlite::open(&path).await.map_err(|error| {
-        CliError::usage(format!("opening --into sqlite:{}", path.display())).caused_by(&error)
-    })
+    store::open(path, Missing::Refuse).await
 }

@@ -2,6 +2,9 @@
 //!
 //! `UPDATE_GOLDEN=1 cargo test -p inbox-cli --test golden` writes the files anew; look at the difference.
 
+// Helpers outside of test functions unwrap too.
+#![allow(clippy::unwrap_used)]
+
 use std::{
     env, fs,
     path::{Path, PathBuf},
@@ -91,6 +94,8 @@ fn cases() -> Vec<(&'static str, Vec<String>)> {
             "list-unknown-output",
             args(&["conflicts", "list", "--into", "sqlite:DIR/shop.db", "--output", "xml"]),
         ),
+        ("list-missing-database", args(&["dead", "list", "--into", "sqlite:DIR/none.db"])),
+        ("stats-no-database", args(&["stats", "--into", "sqlite:DIR/orders.jsonl"])),
         ("show-without-number", args(&["dead", "show", "--into", "sqlite:DIR/shop.db"])),
         (
             "checkpoint-without-group",

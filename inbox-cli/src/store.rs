@@ -1,0 +1,44 @@
+//! Opening the store that `--into` names.
+
+use crate::error::CliError;
+use inbox_sqlite::{OpenError, SqliteStore};
+use std::path::PathBuf;
+
+/// What to do when there is no database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// Make one.
+    Create,
+    /// Say so.
+    Refuse,
+}
+
+/// Opens a SQLite database with the tables of inbox.
+pub(crate) async fn open(path: PathBuf, missing: Missing) -> Result<SqliteStore, CliError> {
+    let doing = format!("--into sqlite:{}", path.display());
+    if path.is_dir() {
+        return Err(CliError::usage(format!("{doing} is a folder")).hint("name a database file"));
+    }
+    if missing == Missing::Refuse && !path.exists() {
+        return Err(CliError::usage(format!("{doing}: there is no such file"))
+            .hint("name a database that inbox run has written to"));
+    }
+    let place = doing.clone();
+    let open = move || {
+        let options = SqliteStore::options().create(missing == Missing::Create);
+        options.open(path).map_err(|error| failure(&place, &error))
+    };
+    // It waits for the disk, and for other processes.
+    tokio::task::spawn_blocking(open).await.map_err(|error| CliError::failed(doing).caused_by(&error))?
+}
+
+/// Another process, the disk: these can be well the next time. The rest is the wrong file.
+fn failure(doing: &str, error: &OpenError) -> CliError {
+    match error {
+        OpenError::Locked { .. } | OpenError::Migrate { .. } | OpenError::Thread { .. } => {
+            CliError::failed(doing)
+        }
+        _ => CliError::usage(doing),
+    }
+    .because(error)
+}
