@@ -7,6 +7,8 @@ mod effect;
 mod endpoint;
 mod error;
 mod exit;
+#[cfg(feature = "probe-kill")]
+mod kill;
 mod listing;
 mod logging;
 mod output;

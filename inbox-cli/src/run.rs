@@ -12,7 +12,7 @@ use crate::{
     report::{Counts, Report},
     signals::Signals,
 };
-use inbox_core::{BuildError, Exhausted, RetryPolicy, Runner, Summary, TxLimits, Work, with_state};
+use inbox_core::{Exhausted, RetryPolicy, Runner, RunnerBuilder, Summary, TxLimits, Work, with_state};
 use inbox_file::{FileBroker, FileProgress};
 use inbox_sqlite::SqliteStore;
 use std::{
@@ -36,7 +36,13 @@ pub(crate) async fn run(args: RunArgs) -> Result<Exit, CliError> {
     logging::start(if args.quiet { LogLevel::Error } else { args.log }, progress.bar(), terminal);
 
     let file = prepared.broker.progress();
-    let runner = runner(&args, prepared).map_err(|error| CliError::usage(error.to_string()))?;
+    let builder = runner(&args, prepared);
+    #[cfg(feature = "probe-kill")]
+    let builder = match crate::kill::KillAt::from_environment()? {
+        Some(kill) => builder.probe(kill),
+        None => builder,
+    };
+    let runner = builder.build().map_err(|error| CliError::usage(error.to_string()))?;
     let counters = runner.counters();
     let showing = progress.show({
         let (counters, file) = (Arc::clone(&counters), file.clone());
@@ -63,7 +69,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<Exit, CliError> {
 fn runner(
     args: &RunArgs,
     Prepared { broker, store, sink }: Prepared,
-) -> Result<Runner<FileBroker, Work<SqliteStore>>, BuildError> {
+) -> RunnerBuilder<FileBroker, Work<SqliteStore>> {
     let (batch, lanes) = (size(args.batch), size(args.lanes));
     let timeout = Duration::from_secs(args.handler_timeout_s);
     // SQLite's statements block: only the database itself can stop one.
@@ -87,7 +93,6 @@ fn runner(
         .handler_timeout(timeout)
         .shutdown_timeout(Duration::from_secs(args.shutdown_timeout_s))
         .tx_limits(limits)
-        .build()
 }
 
 fn size(option: u32) -> usize {

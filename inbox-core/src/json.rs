@@ -58,7 +58,9 @@ impl JsonPointer {
     /// # Errors
     /// When `document` is not one JSON value.
     pub fn find<'a>(&self, document: &'a [u8]) -> Result<Option<&'a RawValue>, serde_json::Error> {
-        let mut json = serde_json::Deserializer::from_slice(document);
+        // What is skipped would not be checked; and a text is read faster than bytes.
+        let document = std::str::from_utf8(document).map_err(serde_json::Error::custom)?;
+        let mut json = serde_json::Deserializer::from_str(document);
         let found = Walk { steps: &self.steps }.deserialize(&mut json)?;
         json.end()?;
         Ok(found)
@@ -198,6 +200,7 @@ mod tests {
         for bad in [r#"{"a":1"#, r#"{"a":1} x"#, "", "{\"a\":1,}", "\u{feff}{}"] {
             assert!(pointer.find(bad.as_bytes()).is_err(), "{bad:?}");
         }
+        assert!(pointer.find(b"{\"a\":1,\"b\":\"\xff\"}").is_err());
     }
 
     #[test]
