@@ -2,7 +2,7 @@
 
 use crate::{Failure, Group, InboxStore, Message, Tx};
 use futures_util::future::BoxFuture;
-use std::{future::Future, marker::PhantomData, sync::Arc};
+use std::{any::Any, future::Future, marker::PhantomData, sync::Arc};
 
 /// What extractors read from.
 #[derive(Debug)]
@@ -117,9 +117,46 @@ where
     }
 }
 
+/// What a handler, or the router, makes of a message.
+pub(crate) enum Prepared<S: InboxStore> {
+    /// To be called with the transaction.
+    Call(Call<S>),
+    /// To be handed to [`AnyHandler::run_batch`] together with others.
+    Item(Box<dyn Any + Send>),
+    /// To be acknowledged without a row.
+    Ignore,
+}
+
+/// Why a message is not handled.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    Undecodable(Undecodable),
+    /// Its type has no route.
+    UnknownType {
+        message_type: Option<String>,
+        halt: bool,
+    },
+}
+
+impl From<Undecodable> for Refusal {
+    fn from(undecodable: Undecodable) -> Self {
+        Self::Undecodable(undecodable)
+    }
+}
+
 /// A handler of which only the store is known.
 pub(crate) trait AnyHandler<S: InboxStore>: Send + Sync + 'static {
-    fn prepare(&self, message: &Message, group: &Group, attempt: u32) -> Result<Call<S>, Undecodable>;
+    fn prepare(&self, message: &Message, group: &Group, attempt: u32) -> Result<Prepared<S>, Refusal>;
+
+    /// Handles what was prepared as [`Prepared::Item`]; only batch handlers prepare such.
+    fn run_batch(
+        &self,
+        items: Vec<Box<dyn Any + Send>>,
+        tx: Tx<S>,
+    ) -> BoxFuture<'static, Result<(), Failure>> {
+        drop((items, tx));
+        Box::pin(async { Err(Failure::message("this handler takes no batches")) })
+    }
 }
 
 pub(crate) fn erase<S: InboxStore, Args: 'static, H: Handler<S, (), Args>>(
@@ -134,7 +171,8 @@ struct Erased<H, Args> {
 }
 
 impl<S: InboxStore, Args: 'static, H: Handler<S, (), Args>> AnyHandler<S> for Erased<H, Args> {
-    fn prepare(&self, message: &Message, group: &Group, attempt: u32) -> Result<Call<S>, Undecodable> {
-        self.handler.prepare(&Context { message, group, attempt, app: &() })
+    fn prepare(&self, message: &Message, group: &Group, attempt: u32) -> Result<Prepared<S>, Refusal> {
+        let call = self.handler.prepare(&Context { message, group, attempt, app: &() })?;
+        Ok(Prepared::Call(call))
     }
 }

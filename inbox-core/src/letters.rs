@@ -13,6 +13,8 @@ pub enum LetterReason {
     Undecodable,
     /// It is larger than the limit; the letter holds a prefix.
     Oversize,
+    /// Its message type has no route.
+    UnknownType,
     /// Its handler failed as often as the policy allows, or permanently.
     Failed,
 }
@@ -24,13 +26,14 @@ impl LetterReason {
             Self::Unidentified => "unidentified",
             Self::Undecodable => "undecodable",
             Self::Oversize => "oversize",
+            Self::UnknownType => "unknown_type",
             Self::Failed => "failed",
         }
     }
 
     /// Reads [`LetterReason::as_str`].
     pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Unidentified, Self::Undecodable, Self::Oversize, Self::Failed]
+        [Self::Unidentified, Self::Undecodable, Self::Oversize, Self::UnknownType, Self::Failed]
             .into_iter()
             .find(|reason| reason.as_str() == word)
     }

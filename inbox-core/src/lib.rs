@@ -6,6 +6,7 @@
 
 pub mod machine;
 
+mod batch_handler;
 mod broker;
 mod checkpoint;
 mod extract;
@@ -18,12 +19,16 @@ mod json;
 mod key_queues;
 mod letters;
 mod message;
+mod middleware;
+mod observer;
 mod probe;
+mod router;
 mod runner;
 mod store;
 mod tx;
 mod watermark;
 
+pub use batch_handler::{BatchHandler, Item};
 pub use broker::{
     Ack, AckError, AckStrength, Assignment, Broker, BrokerError, Capabilities, Credit, Delivery, Event,
     Order, Revocation, Settled,
@@ -45,7 +50,10 @@ pub use machine::{
     StepFailed, Unit, Verdict,
 };
 pub use message::{Headers, Inbound, Message, Partition, Position, Source};
+pub use middleware::{Middleware, Next};
+pub use observer::{Observed, Observer};
 pub use probe::{Probe, ProbePoint};
+pub use router::{Router, TypeFrom, Unknown};
 pub use runner::{
     BuildError, Counters, RunError, Runner, RunnerBuilder, StoreParts, Strategy, Summary, Work,
 };

@@ -133,6 +133,11 @@ impl<R> Received<R> {
     fn settle(self, verdict: Verdict) -> Settlement<R> {
         Settlement { receipt: self.receipt, verdict, tag: self.tag }
     }
+
+    /// Acknowledged without a commit: only for ignored types and the lossy strategy, so not public.
+    pub(crate) fn waive(self) -> Settlement<R> {
+        self.settle(Verdict::Waived)
+    }
 }
 
 /// A delivery whose claim the open transaction holds.

@@ -2,12 +2,13 @@
 
 use super::counters::Counters;
 use crate::{
-    AckStrength, Backoff, Broker, Checkpoints, Group, Handler, IdFrom, InboxStore, Letters, NameError, Probe,
-    RetryPolicy, Scope, TxLimits,
+    AckStrength, Backoff, BatchHandler, Broker, Checkpoints, FromMessage, Group, Handler, IdFrom, InboxStore,
+    Letters, Middleware, NameError, Observer, Probe, RetryPolicy, Router, Scope, TxLimits,
+    batch_handler::Batched,
     handler::{AnyHandler, erase},
     probe::Probes,
 };
-use std::{sync::Arc, time::Duration};
+use std::{marker::PhantomData, sync::Arc, time::Duration};
 
 /// When a message is acknowledged, and whether its effect can happen twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -102,8 +103,12 @@ pub struct Runner<B = (), W = ()> {
     pub(crate) work: W,
     pub(crate) config: Config,
     pub(crate) probes: Probes,
+    pub(crate) observers: Observers,
     pub(crate) counters: Arc<Counters>,
 }
+
+/// Those who want to know how messages ended.
+pub(crate) type Observers = Vec<Arc<dyn Observer>>;
 
 /// A store with those of its abilities that the run uses.
 pub struct StoreParts<S: InboxStore> {
@@ -116,6 +121,7 @@ pub struct StoreParts<S: InboxStore> {
 pub struct Work<S: InboxStore> {
     pub(crate) parts: StoreParts<S>,
     pub(crate) handler: Arc<dyn AnyHandler<S>>,
+    pub(crate) layers: Vec<Arc<dyn Middleware<S>>>,
 }
 
 /// Collects what a [`Runner`] needs: broker, store and handler, in this order, and options at any time.
@@ -126,6 +132,7 @@ pub struct RunnerBuilder<B = (), W = ()> {
     work: W,
     config: Config,
     probes: Probes,
+    observers: Observers,
 }
 
 impl Runner {
@@ -137,6 +144,7 @@ impl Runner {
             work: (),
             config: Config::default(),
             probes: Probes::default(),
+            observers: Observers::new(),
         }
     }
 }
@@ -150,9 +158,9 @@ impl<B: Broker, S: InboxStore> Runner<B, Work<S>> {
 
 impl<B, W> RunnerBuilder<B, W> {
     fn with<B2, W2>(self, change: impl FnOnce(B, W) -> (B2, W2)) -> RunnerBuilder<B2, W2> {
-        let Self { group, broker, work, config, probes } = self;
+        let Self { group, broker, work, config, probes, observers } = self;
         let (broker, work) = change(broker, work);
-        RunnerBuilder { group, broker, work, config, probes }
+        RunnerBuilder { group, broker, work, config, probes, observers }
     }
 
     /// When messages are acknowledged. Default: exactly once.
@@ -242,6 +250,12 @@ impl<B, W> RunnerBuilder<B, W> {
         self
     }
 
+    /// Lets somebody know how messages ended. May be called several times.
+    pub fn observer(mut self, observer: impl Observer) -> Self {
+        self.observers.push(Arc::new(observer));
+        self
+    }
+
     /// A probe, passed at each [`ProbePoint`](crate::ProbePoint). For tests.
     pub fn probe(mut self, probe: impl Probe) -> Self {
         self.probes = Probes(Some(Arc::new(probe)));
@@ -286,7 +300,35 @@ impl<B: Broker, S: InboxStore + Checkpoints> RunnerBuilder<B, StoreParts<S>> {
 impl<B: Broker, S: InboxStore> RunnerBuilder<B, StoreParts<S>> {
     /// What is called for each message.
     pub fn handler<Args: 'static, H: Handler<S, (), Args>>(self, handler: H) -> RunnerBuilder<B, Work<S>> {
-        self.with(|broker, parts| (broker, Work { parts, handler: erase(handler) }))
+        self.with_handler(erase(handler))
+    }
+
+    /// Handlers by message type.
+    pub fn router<App: Clone + Send + Sync + 'static>(
+        self,
+        router: Router<S, App>,
+    ) -> RunnerBuilder<B, Work<S>> {
+        self.with_handler(Arc::new(router))
+    }
+
+    /// What is called for all freshly claimed messages of a unit of work at once.
+    pub fn batch_handler<T: FromMessage<()>, H: BatchHandler<S, T>>(
+        self,
+        handler: H,
+    ) -> RunnerBuilder<B, Work<S>> {
+        self.with_handler(Arc::new(Batched { handler, value: PhantomData::<fn() -> T> }))
+    }
+
+    fn with_handler(self, handler: Arc<dyn AnyHandler<S>>) -> RunnerBuilder<B, Work<S>> {
+        self.with(|broker, parts| (broker, Work { parts, handler, layers: Vec::new() }))
+    }
+}
+
+impl<B: Broker, S: InboxStore> RunnerBuilder<B, Work<S>> {
+    /// Puts middleware around every handler; what is added first is outermost. Batch handlers have none.
+    pub fn around(mut self, middleware: impl Middleware<S>) -> Self {
+        self.work.layers.push(Arc::new(middleware));
+        self
     }
 }
 
@@ -296,7 +338,7 @@ impl<B: Broker, S: InboxStore> RunnerBuilder<B, Work<S>> {
     /// # Errors
     /// [`BuildError`] names the option that is refused.
     pub fn build(self) -> Result<Runner<B, Work<S>>, BuildError> {
-        let Self { group, broker, work, mut config, probes } = self;
+        let Self { group, broker, work, mut config, probes, observers } = self;
         let group = Group::new(&group)
             .map_err(|why| BuildError::Group { group: group.chars().take(80).collect(), why })?;
         let bounded = |option, value: usize, min: usize, max: usize, bounds| {
@@ -325,7 +367,7 @@ impl<B: Broker, S: InboxStore> RunnerBuilder<B, Work<S>> {
         if work.parts.letters.is_none() {
             config.retry.exhausted = crate::Exhausted::Halt;
         }
-        Ok(Runner { group, broker, work, config, probes, counters: Arc::default() })
+        Ok(Runner { group, broker, work, config, probes, observers, counters: Arc::default() })
     }
 }
 

@@ -84,7 +84,15 @@ pub(super) async fn run<B: Broker, S: InboxStore>(
     runner: Runner<B, Work<S>>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<Summary, RunError> {
-    let Runner { group, mut broker, work: Work { parts, handler }, config, probes, counters } = runner;
+    let Runner {
+        group,
+        mut broker,
+        work: Work { parts, handler, layers },
+        config,
+        probes,
+        observers,
+        counters,
+    } = runner;
     let (cancel, cancelled) = watch::channel(false);
     let shared = Arc::new(Shared {
         group,
@@ -96,6 +104,8 @@ pub(super) async fn run<B: Broker, S: InboxStore>(
             .map(|_| Progress::new(config.in_flight_max.saturating_mul(SPAN_FACTOR))),
         checkpoints: parts.checkpoints,
         handler,
+        layers,
+        observers,
         config,
         counters: Arc::clone(&counters),
         probes,
@@ -375,6 +385,7 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
                 Outcome::Duplicate => &counters.duplicates,
                 Outcome::Conflict => &counters.conflicts,
                 Outcome::Dead => &counters.dead_letters,
+                Outcome::Ignored => &counters.ignored,
             };
             Counters::add(counter, 1);
             self.partitions.lanes_ended(&self.flights[tag].partition);

@@ -33,6 +33,8 @@ counters! {
     conflicts,
     /// Deliveries that became a letter, or were found to be one.
     dead_letters,
+    /// Deliveries of ignored types.
+    ignored,
     /// Attempts of handlers that failed.
     failed_attempts,
     /// Times that a claim was held by an undecided transaction.

@@ -45,6 +45,14 @@ pub enum RunError {
         /// What was to be recorded.
         why: String,
     },
+    /// A message type has no route and the router's policy is to halt.
+    #[error("message {id} has {}, and the policy is to halt", type_text(.message_type))]
+    UnknownType {
+        /// What the message is claimed under.
+        id: ClaimKey,
+        /// Its type, if it has one.
+        message_type: Option<String>,
+    },
     /// The store failed in a way that waiting cannot mend.
     #[error("{doing}: {}", crate::chain_text(.error))]
     Store {
@@ -70,6 +78,12 @@ pub enum RunError {
     /// A unit of work vanished: the store dropped it, or it panicked outside of a handler.
     #[error("a unit of work vanished: the store dropped it or it panicked outside of a handler")]
     UnitLost,
+}
+
+fn type_text(message_type: &Option<String>) -> String {
+    message_type
+        .as_ref()
+        .map_or("no type".to_owned(), |named| format!("the type {named:?}, which has no route"))
 }
 
 impl<B: Broker, S: InboxStore> Runner<B, Work<S>> {

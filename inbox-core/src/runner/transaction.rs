@@ -10,10 +10,12 @@ use super::{
 use crate::{
     Answer, Claim, Claimed, CommitFailed, Conflicting, Doubt, Failure, FaultClass, Finished, InboxStore,
     Letter, LetterReason, Letters, Message, ProbePoint, Received, Resolved, Settlement, StepFailed,
-    StoreError, Unit, handler::Call,
+    StoreError, Unit,
+    handler::{Call, Prepared, Refusal},
+    middleware::wrap,
 };
 use futures_util::FutureExt;
-use std::{any::Any, collections::VecDeque, panic::AssertUnwindSafe};
+use std::{any::Any, collections::VecDeque, panic::AssertUnwindSafe, sync::Arc};
 use tracing::Instrument;
 
 /// Why a transaction did not commit; the batch is in its old order.
@@ -40,6 +42,8 @@ type Settlements<R> = Vec<(Settlement<R>, Outcome)>;
 pub(crate) struct Transaction<'a, S: InboxStore, R> {
     shared: &'a Shared<S>,
     runs: VecDeque<(Claimed<R>, Call<S>)>,
+    /// For a batch handler.
+    items: Vec<(Claimed<R>, Box<dyn Any + Send>)>,
     dead: Vec<Claimed<R>>,
     conflicts: Vec<Conflicting<R>>,
     finished: Vec<Finished<R>>,
@@ -53,8 +57,13 @@ impl<'a, S: InboxStore, R: Send + 'static> Transaction<'a, S, R> {
         settled: &mut Settlements<R>,
     ) -> Result<(), Setback<R>> {
         // Arguments are taken before the transaction is opened: it stays short.
-        let mut calls: VecDeque<Option<Call<S>>> =
-            batch.iter_mut().map(|received| prepare(shared, received)).collect();
+        let mut prepared = match prepare_all(shared, &mut batch, settled) {
+            Ok(prepared) => prepared,
+            Err(error) => return Err(Setback::Halt(batch, error)),
+        };
+        if batch.is_empty() {
+            return Ok(());
+        }
         let mut unit = match Unit::begin(&*shared.store, &shared.config.tx_limits).await {
             Ok(unit) => unit,
             Err(error) => return Err(call_failed(shared, batch, error, "opening a transaction", false)),
@@ -76,29 +85,31 @@ impl<'a, S: InboxStore, R: Send + 'static> Transaction<'a, S, R> {
         let mut open = Self {
             shared,
             runs: VecDeque::new(),
+            items: Vec::new(),
             dead: Vec::new(),
             conflicts: Vec::new(),
             finished: Vec::new(),
         };
         for answer in answers {
-            match (answer, calls.pop_front().flatten()) {
+            match (answer, prepared.pop_front().flatten()) {
                 // Finished, whatever becomes of this transaction: its row is committed.
                 (Answer::Found(found), _) => {
                     let outcome =
                         if found.claim() == Claim::Dead { Outcome::Dead } else { Outcome::Duplicate };
-                    if let Some(progress) = &shared.progress {
-                        progress.finish(found.received().place);
-                    }
+                    finish(shared, found.received().place, found.message(), outcome);
                     settled.push((found.settle(), outcome));
                 }
                 (Answer::Conflict(conflicting), _) => open.conflicts.push(conflicting),
-                (Answer::Fresh(claimed), Some(call)) => open.runs.push_back((claimed, call)),
-                (Answer::Fresh(claimed), None) => open.dead.push(claimed),
+                (Answer::Fresh(claimed), Some(Prepared::Call(call))) => open.runs.push_back((claimed, call)),
+                (Answer::Fresh(claimed), Some(Prepared::Item(item))) => open.items.push((claimed, item)),
+                (Answer::Fresh(claimed), Some(Prepared::Ignore) | None) => open.dead.push(claimed),
             }
         }
         while let Some((claimed, call)) = open.runs.pop_front() {
             let (message, attempt) = (claimed.message().clone(), claimed.received().attempts + 1);
-            if let Err(stop) = handle(shared, &mut unit, &message, attempt, call).await {
+            let call = wrap(&shared.layers, &message, call);
+            let span = tracing::debug_span!(target: "inbox", "handle", id = message.id(), attempt);
+            if let Err(stop) = handle(shared, &mut unit, Some(&message), call, span).await {
                 rollback(shared, unit).await;
                 let number = claimed.received().number;
                 let batch = open.undo_with([claimed.undo()]);
@@ -109,13 +120,44 @@ impl<'a, S: InboxStore, R: Send + 'static> Transaction<'a, S, R> {
             }
             open.finished.push(claimed.applied());
         }
-        open.commit(unit, settled).await
+        open.handle_items(unit, settled).await
+    }
+
+    /// Runs the batch handler, if there is one, and goes on to the commit.
+    async fn handle_items(
+        mut self,
+        mut unit: Unit<'_, S>,
+        settled: &mut Settlements<R>,
+    ) -> Result<(), Setback<R>> {
+        let shared = self.shared;
+        let (claimed, items): (Vec<_>, Vec<_>) = std::mem::take(&mut self.items).into_iter().unzip();
+        if !items.is_empty() {
+            let handler = Arc::clone(&shared.handler);
+            let span = tracing::debug_span!(target: "inbox", "handle_batch", messages = items.len());
+            let call: Call<S> = Box::new(move |tx| handler.run_batch(items, tx));
+            if let Err(stop) = handle(shared, &mut unit, None, call, span).await {
+                rollback(shared, unit).await;
+                // Whose fault it is, only a smaller batch can tell: as when a commit fails.
+                let single = if let [only] = &claimed[..] { Some(only.received().number) } else { None };
+                let batch = self.undo_with(claimed.into_iter().map(Claimed::undo));
+                return Err(match (stop, single) {
+                    (HandlerStop::Cancelled, _) => Setback::Cancelled(batch),
+                    (HandlerStop::Failed(failure), Some(number)) => {
+                        handler_failed(shared, batch, number, failure)
+                    }
+                    (HandlerStop::Failed(failure), None) => batch_handler_failed(shared, batch, failure),
+                });
+            }
+            self.finished.extend(claimed.into_iter().map(Claimed::applied));
+        }
+        self.commit(unit, settled).await
     }
 
     /// Everything back at the start, in its old order, together with `more`.
     fn undo_with(&mut self, more: impl IntoIterator<Item = Received<R>>) -> Vec<Received<R>> {
         let mut batch: Vec<Received<R>> = self.finished.drain(..).map(Finished::undo).collect();
         batch.extend(self.runs.drain(..).map(|(claimed, _)| claimed.undo()));
+        batch.extend(self.items.drain(..).map(|(claimed, _)| claimed.undo()));
         batch.extend(self.dead.drain(..).map(Claimed::undo));
         batch.extend(self.conflicts.drain(..).map(Conflicting::undo));
         batch.extend(more);
@@ -141,7 +183,7 @@ impl<'a, S: InboxStore, R: Send + 'static> Transaction<'a, S, R> {
             return Ok(());
         }
         shared.probes.reached(ProbePoint::Committing, None).await;
-        let facts: Vec<(Option<Place>, Outcome)> = self
+        let facts: Vec<(Option<Place>, Message, Outcome)> = self
             .finished
             .iter()
             .map(|finished| {
@@ -150,7 +192,7 @@ impl<'a, S: InboxStore, R: Send + 'static> Transaction<'a, S, R> {
                     () if finished.is_letter() => Outcome::Dead,
                     () => Outcome::Applied,
                 };
-                (finished.received().place, outcome)
+                (finished.received().place, finished.received().message.clone(), outcome)
             })
             .collect();
         let settlements = match unit.commit(std::mem::take(&mut self.finished)).await {
@@ -163,11 +205,14 @@ impl<'a, S: InboxStore, R: Send + 'static> Transaction<'a, S, R> {
         Counters::add(&shared.counters.commits, 1);
         shared.probes.reached(ProbePoint::Committed, None).await;
         if let Some(progress) = &shared.progress {
-            progress.finish(facts.iter().filter_map(|(place, _)| *place));
+            progress.finish(facts.iter().filter_map(|(place, ..)| *place));
             progress.written(&moves);
         }
+        if !shared.observers.is_empty() {
+            facts.iter().for_each(|(_, message, outcome)| shared.observe(message, outcome.observed()));
+        }
         settled.extend(
-            settlements.into_iter().zip(facts).map(|(settlement, (_, outcome))| (settlement, outcome)),
+            settlements.into_iter().zip(facts).map(|(settlement, (.., outcome))| (settlement, outcome)),
         );
         Ok(())
     }
@@ -247,15 +292,14 @@ async fn write_checkpoints<S: InboxStore>(
 async fn handle<S: InboxStore>(
     shared: &Shared<S>,
     unit: &mut Unit<'_, S>,
-    message: &Message,
-    attempt: u32,
+    message: Option<&Message>,
     call: Call<S>,
+    span: tracing::Span,
 ) -> Result<(), HandlerStop> {
-    shared.probes.reached(ProbePoint::HandlerStarting, Some(message)).await;
+    shared.probes.reached(ProbePoint::HandlerStarting, message).await;
     let Some(tx) = unit.lend() else {
         return Err(HandlerStop::Failed(Failure::message("the transaction is lost")));
     };
-    let span = tracing::debug_span!(target: "inbox", "handle", id = message.id(), attempt);
     let handler = AssertUnwindSafe(async move { call(tx).await }.instrument(span)).catch_unwind();
     let mut cancel = shared.cancel.clone();
     let ended = tokio::select! {
@@ -276,25 +320,67 @@ async fn handle<S: InboxStore>(
             "the handler kept its transaction after it ended: do not move `Tx` into a spawned task",
         ),
         Some(Ok(Ok(Ok(())))) => {
-            shared.probes.reached(ProbePoint::Applied, Some(message)).await;
+            shared.probes.reached(ProbePoint::Applied, message).await;
             return Ok(());
         }
     };
     Err(HandlerStop::Failed(failure))
 }
 
-/// Takes the handler's arguments; a message that does not hold them is to become a letter.
-fn prepare<S: InboxStore, R>(shared: &Shared<S>, received: &mut Received<R>) -> Option<Call<S>> {
-    if received.bury.is_some() {
-        return None;
-    }
-    match shared.handler.prepare(&received.message, &shared.group, received.attempts + 1) {
-        Ok(call) => Some(call),
-        Err(undecodable) => {
-            received.bury = Some((LetterReason::Undecodable, undecodable.to_string()));
-            None
+/// Takes the handlers' arguments; ignored messages leave the batch and are finished.
+fn prepare_all<S: InboxStore, R>(
+    shared: &Shared<S>,
+    batch: &mut Vec<Received<R>>,
+    settled: &mut Settlements<R>,
+) -> Result<VecDeque<Option<Prepared<S>>>, RunError> {
+    let mut prepared = VecDeque::with_capacity(batch.len());
+    let mut ignored = Vec::new();
+    for (index, received) in batch.iter_mut().enumerate() {
+        match prepare(shared, received)? {
+            Some(Prepared::Ignore) => ignored.push(index),
+            ready => prepared.push_back(ready),
         }
     }
+    for index in ignored.into_iter().rev() {
+        let received = batch.remove(index);
+        finish(shared, received.place, &received.message, Outcome::Ignored);
+        settled.push((received.waive(), Outcome::Ignored));
+    }
+    Ok(prepared)
+}
+
+/// Takes the handler's arguments; a message that does not hold them is to become a letter, which is `None`.
+fn prepare<S: InboxStore, R>(
+    shared: &Shared<S>,
+    received: &mut Received<R>,
+) -> Result<Option<Prepared<S>>, RunError> {
+    if received.bury.is_some() {
+        return Ok(None);
+    }
+    let (reason, error) =
+        match shared.handler.prepare(&received.message, &shared.group, received.attempts + 1) {
+            Ok(prepared) => return Ok(Some(prepared)),
+            Err(Refusal::Undecodable(undecodable)) => (LetterReason::Undecodable, undecodable.to_string()),
+            Err(Refusal::UnknownType { message_type, halt }) => {
+                let id = received.message.claim_key().clone();
+                if halt {
+                    return Err(RunError::UnknownType { id, message_type });
+                }
+                let named = message_type
+                    .map_or("it has no type".to_owned(), |named| format!("type {named:?} has no route"));
+                (LetterReason::UnknownType, named)
+            }
+        };
+    received.bury = Some((reason, error));
+    Ok(None)
+}
+
+/// A delivery is finished outside of the commit of this transaction.
+fn finish<S: InboxStore>(shared: &Shared<S>, place: Option<Place>, message: &Message, outcome: Outcome) {
+    if let Some(progress) = &shared.progress {
+        progress.finish(place);
+    }
+    shared.observe(message, outcome.observed());
 }
 
 fn bury_of<R>(received: &Received<R>) -> (LetterReason, String) {
@@ -347,6 +433,20 @@ fn handler_failed<S: InboxStore, R>(
         FaultClass::Outage => Setback::Outage(batch, as_store_error(failure)),
         FaultClass::Contention => Setback::Contention(batch, as_store_error(failure)),
         class => Setback::Member { batch, number, failure, class },
+    }
+}
+
+fn batch_handler_failed<S: InboxStore, R>(
+    shared: &Shared<S>,
+    batch: Vec<Received<R>>,
+    failure: Failure,
+) -> Setback<R> {
+    match handler_failed(shared, batch, 0, failure) {
+        Setback::Member { batch, failure, class, .. } => {
+            let error = StoreError::failed(class, format!("in a batch handler: {failure}"));
+            Setback::Whole { batch, class, error }
+        }
+        other => other,
     }
 }
 

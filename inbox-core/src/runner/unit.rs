@@ -2,18 +2,19 @@
 
 use super::{
     RunError,
-    builder::Config,
+    builder::{Config, Observers},
     counters::Counters,
     progress::Progress,
     transaction::{Setback, Transaction},
 };
 use crate::{
-    Checkpoints, Exhausted, Failure, FaultClass, Group, InboxStore, LetterReason, Letters, Received,
-    Settlement, StoreError, handler::AnyHandler, probe::Probes,
+    Checkpoints, Exhausted, Failure, FaultClass, Group, InboxStore, LetterReason, Letters, Message,
+    Middleware, Observed, Received, Settlement, StoreError, handler::AnyHandler, probe::Probes,
 };
 use bytes::Bytes;
 use std::{
     collections::{HashMap, VecDeque},
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::Duration,
 };
@@ -27,6 +28,8 @@ pub(crate) struct Shared<S: InboxStore> {
     pub(crate) checkpoints: Option<Arc<dyn Checkpoints<Tx = S::Tx>>>,
     pub(crate) progress: Option<Progress>,
     pub(crate) handler: Arc<dyn AnyHandler<S>>,
+    pub(crate) layers: Vec<Arc<dyn Middleware<S>>>,
+    pub(crate) observers: Observers,
     pub(crate) config: Config,
     pub(crate) counters: Arc<Counters>,
     pub(crate) probes: Probes,
@@ -35,6 +38,15 @@ pub(crate) struct Shared<S: InboxStore> {
 }
 
 impl<S: InboxStore> Shared<S> {
+    /// Tells the observers; a panic of one is not the run's.
+    pub(crate) fn observe(&self, message: &Message, observed: Observed<'_>) {
+        for observer in &self.observers {
+            if catch_unwind(AssertUnwindSafe(|| observer.observe(message, observed))).is_err() {
+                tracing::error!(target: "inbox", group = %self.group, id = message.id(), "an observer panicked");
+            }
+        }
+    }
+
     /// Randomness for back-offs: the same in every run with the same seed.
     pub(crate) fn random(&self) -> fastrand::Rng {
         self.config.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed)
@@ -62,6 +74,19 @@ pub(crate) enum Outcome {
     Duplicate,
     Conflict,
     Dead,
+    Ignored,
+}
+
+impl Outcome {
+    pub(crate) fn observed(self) -> Observed<'static> {
+        match self {
+            Self::Applied => Observed::Applied,
+            Self::Duplicate => Observed::Duplicate,
+            Self::Conflict => Observed::Conflict,
+            Self::Dead => Observed::DeadLettered,
+            Self::Ignored => Observed::Ignored,
+        }
+    }
 }
 
 /// A message that is to be tried again, alone.
@@ -207,10 +232,15 @@ impl<S: InboxStore, R: Send + 'static> Run<'_, S, R> {
             let failed = &mut batch[index];
             failed.attempts += 1;
             let (id, attempt) = (failed.message.claim_key().clone(), failed.attempts);
+            let will_retry = !permanent && attempt < policy.attempts_max;
+            if !self.shared.observers.is_empty() {
+                let observed = Observed::Failed { attempt, error: &failure.to_string(), will_retry };
+                self.shared.observe(&failed.message, observed);
+            }
             tracing::warn!(
                 target: "inbox", group = %self.shared.group, %id, attempt, permanent, error = %failure, "attempt failed"
             );
-            if !permanent && attempt < policy.attempts_max {
+            if will_retry {
                 let failed = batch.remove(index);
                 self.set_aside(failed, failure.delay(), false);
             } else if policy.exhausted == Exhausted::Halt {
