@@ -25,6 +25,7 @@ mod probe;
 mod router;
 mod runner;
 mod store;
+mod stored;
 mod tx;
 mod watermark;
 
@@ -60,5 +61,6 @@ pub use runner::{
 pub use store::{
     Claim, ClaimRequest, CommitError, Disposition, FaultClass, InboxStore, Resolution, StoreError, TxLimits,
 };
+pub use stored::{StoredInbox, StoredMessage};
 pub use tx::Tx;
 pub use watermark::{Passed, Ticket, Watermark, WatermarkError};
