@@ -256,13 +256,18 @@ async fn handle<S: InboxStore>(
         return Err(HandlerStop::Failed(Failure::message("the transaction is lost")));
     };
     let span = tracing::debug_span!(target: "inbox", "handle", id = message.id(), attempt);
-    let handler = AssertUnwindSafe(async move { call(tx).await }.instrument(span)).catch_unwind();
+    let mut handler =
+        Box::pin(AssertUnwindSafe(async move { call(tx).await }.instrument(span)).catch_unwind());
     let mut cancel = shared.cancel.clone();
     let ended = tokio::select! {
         biased;
-        ended = tokio::time::timeout(shared.config.handler_timeout, handler) => Some(ended),
+        ended = tokio::time::timeout(shared.config.handler_timeout, &mut handler) => Some(ended),
         Ok(_) = cancel.wait_for(|&cancel| cancel) => None,
     };
+    // What a handler that is cut short lets go of is the user's code, too.
+    if std::panic::catch_unwind(AssertUnwindSafe(|| drop(handler))).is_err() {
+        tracing::warn!(target: "inbox", group = %shared.group, id = message.id(), "dropping a handler panicked");
+    }
     let is_back = unit.take_back();
     let failure = match ended {
         None => return Err(HandlerStop::Cancelled),
@@ -288,13 +293,16 @@ fn prepare<S: InboxStore, R>(shared: &Shared<S>, received: &mut Received<R>) -> 
     if received.bury.is_some() {
         return None;
     }
-    match shared.handler.prepare(&received.message, &shared.group, received.attempts + 1) {
-        Ok(call) => Some(call),
-        Err(undecodable) => {
-            received.bury = Some((LetterReason::Undecodable, undecodable.to_string()));
-            None
-        }
-    }
+    let attempt = received.attempts + 1;
+    // An extractor is the user's code: a panic in it must not take the run down.
+    let prepare = AssertUnwindSafe(|| shared.handler.prepare(&received.message, &shared.group, attempt));
+    let why = match std::panic::catch_unwind(prepare) {
+        Ok(Ok(call)) => return Some(call),
+        Ok(Err(undecodable)) => undecodable.to_string(),
+        Err(panic) => format!("decoding panicked: {}", panic_text(&*panic)),
+    };
+    received.bury = Some((LetterReason::Undecodable, why));
+    None
 }
 
 fn bury_of<R>(received: &Received<R>) -> (LetterReason, String) {
