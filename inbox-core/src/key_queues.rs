@@ -56,6 +56,19 @@ impl<T> KeyQueues<T> {
         }
     }
 
+    /// Puts an item in front of those of its key for which `is_later` says so, which all stand behind
+    /// the others.
+    pub(crate) fn push_before(&mut self, key: Option<Bytes>, item: T, is_later: impl Fn(&T) -> bool) {
+        match key.as_ref().and_then(|key| self.keys.get_mut(key)) {
+            None => self.push(key, item),
+            Some(queue) => {
+                let earlier = queue.items.iter().rposition(|other| !is_later(other));
+                queue.items.insert(earlier.map_or(0, |index| index + 1), item);
+                self.waiting += 1;
+            }
+        }
+    }
+
     /// Takes up to `max` ready items. Their keys are held until [`free`](Self::free).
     pub(crate) fn take(&mut self, max: usize) -> Vec<T> {
         let mut taken = Vec::with_capacity(max.min(self.waiting));
@@ -159,6 +172,20 @@ mod tests {
         assert_eq!(queues.take(9), [(1, "a1"), (1, "a2")]);
         queues.free(&key(1).unwrap());
         assert_eq!(queues.len(), 0);
+    }
+
+    #[test]
+    fn an_item_that_waited_elsewhere_takes_its_place() {
+        let mut queues = KeyQueues::new();
+        for n in [1, 2, 7, 9] {
+            queues.push(key(1), n);
+        }
+        queues.push_before(key(1), 5, |&n| n > 5);
+        queues.push_before(key(1), 0, |&n| n > 0);
+        queues.push_before(key(1), 10, |&n| n > 10);
+        queues.push_before(key(2), 3, |_| true);
+        assert_eq!(queues.len(), 8);
+        assert_eq!(queues.take(9), [0, 1, 2, 5, 7, 9, 10, 3]);
     }
 
     #[test]

@@ -106,6 +106,8 @@ pub struct Received<R> {
     pub(crate) bury: Option<(LetterReason, String)>,
     /// Attempts that were charged so far.
     pub(crate) attempts: u32,
+    /// How often its claim was found to be held by somebody else.
+    pub(crate) found_busy: u32,
     /// Its number in the order of arrival.
     pub(crate) number: u64,
     /// Under which the runner keeps what it knows about the delivery.
@@ -117,7 +119,7 @@ pub struct Received<R> {
 impl<R> Received<R> {
     /// Enters the machine.
     pub fn new(message: Message, receipt: R) -> Self {
-        Self { message, receipt, bury: None, attempts: 0, number: 0, tag: 0, place: None }
+        Self { message, receipt, bury: None, attempts: 0, found_busy: 0, number: 0, tag: 0, place: None }
     }
 
     /// The message.

@@ -136,7 +136,7 @@ fn every_single_fault_in_batches_of_4_from_a_queue() {
 #[test]
 fn every_single_fault_one_by_one_from_a_log_with_checkpoints() {
     let run = Enumeration::of_everything(FakeOptions::log(), 1).with_checkpoints();
-    assert_eq!(run.every_single_fault(Sqlite::new), 197);
+    assert_eq!(run.every_single_fault(Sqlite::new), 207);
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn every_single_fault_in_batches_of_4_from_a_queue() {
 fn every_single_fault_one_by_one_from_a_log_with_checkpoints() {
     assert_eq!(
         Enumeration::of_everything(FakeOptions::log(), 1).with_checkpoints().every_single_fault(sound),
-        0
+        207
     );
 }
 
@@ -58,7 +58,7 @@ fn every_single_fault_one_by_one_from_a_log_with_checkpoints() {
 fn every_single_fault_in_batches_of_4_from_a_log_with_checkpoints() {
     assert_eq!(
         Enumeration::of_everything(FakeOptions::log(), 4).with_checkpoints().every_single_fault(sound),
-        0
+        152
     );
 }
 

@@ -16,12 +16,14 @@ use crate::{
     key_queues::KeyQueues,
 };
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use slab::Slab;
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     future::Future,
     pin::pin,
     sync::Arc,
+    time::Duration,
 };
 use tokio::{
     sync::{mpsc, watch},
@@ -40,6 +42,9 @@ struct Flight {
     epoch: u64,
     bytes: usize,
 }
+
+/// Reads where the partitions of an assignment begin.
+type Assigning = BoxFuture<'static, (Assignment, Result<Vec<Option<Checkpoint>>, RunError>)>;
 
 /// Where a run stands.
 enum Phase {
@@ -71,6 +76,8 @@ struct Coordinator<S: InboxStore, A: Ack> {
     idle_lanes: Vec<usize>,
     lanes: Vec<mpsc::Sender<Vec<Received<A::Receipt>>>>,
     reports: mpsc::Receiver<Report<A::Receipt>>,
+    /// Where assigned partitions begin is being read. Nothing else is asked of the broker until then.
+    assigning: Option<Assigning>,
     /// Nothing is taken in or started before this, after an outage.
     paused_until: Option<Instant>,
     outages_in_a_row: u32,
@@ -113,7 +120,7 @@ pub(super) async fn run<B: Broker, S: InboxStore>(
     });
     let mut coordinator = Coordinator::<S, B::Ack>::start(shared, broker.ack_handle(), cancel);
     let ended = coordinator.run(&mut broker, shutdown).await;
-    let by = Instant::now() + coordinator.shared.config.shutdown_timeout;
+    let by = after(coordinator.shared.config.shutdown_timeout);
     let written = coordinator.finish().await;
     let closed = broker.close(by).await.map_err(RunError::Broker);
     ended.and(written).and(closed)?;
@@ -140,6 +147,7 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
             partitions: Partitions::default(),
             idle_lanes: (0..lanes).rev().collect(),
             reports,
+            assigning: None,
             paused_until: None,
             outages_in_a_row: 0,
             random: shared.random(),
@@ -164,7 +172,8 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
             }
             let is_running = matches!(self.phase, Phase::Running);
             let credit = self.credit();
-            let takes_in = is_running && self.paused_until.is_none() && broker_waits_until.is_none();
+            let listens = is_running && broker_waits_until.is_none() && self.assigning.is_none();
+            let is_assigning = is_running && self.assigning.is_some();
             let wake = self.next_wake().into_iter().chain(broker_waits_until).min();
             tokio::select! {
                 biased;
@@ -177,7 +186,11 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
                     }
                     self.wake(now);
                 }
-                event = broker.next(&credit), if takes_in => match event {
+                (assignment, found) = read(&mut self.assigning), if is_assigning => {
+                    self.assigning = None;
+                    self.assigned(assignment, found);
+                }
+                event = broker.next(&credit), if listens => match event {
                     Ok(event) => {
                         broker_failures = 0;
                         self.on_event(event).await;
@@ -202,12 +215,18 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
     }
 
     fn credit(&self) -> Credit {
+        // Events are heard during an outage, too: a rebalance does not wait for the store.
+        if self.paused_until.is_some() {
+            return Credit::new(0, 0);
+        }
         let config = &self.shared.config;
-        let room = self.shared.progress.as_ref().map_or(usize::MAX, Progress::room);
-        Credit::new(
+        let (room, held) = self.shared.progress.as_ref().map_or((usize::MAX, Vec::new()), Progress::room);
+        let mut credit = Credit::new(
             config.in_flight_max.saturating_sub(self.flights.len()).min(room),
             config.in_flight_bytes_max.saturating_sub(self.bytes),
-        )
+        );
+        credit.held = held;
+        credit
     }
 
     fn next_wake(&self) -> Option<Instant> {
@@ -241,7 +260,7 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
     }
 
     fn drain(&mut self) {
-        let by = Instant::now() + self.shared.config.shutdown_timeout;
+        let by = after(self.shared.config.shutdown_timeout);
         let (open, waiting) = (self.flights.len(), self.queues.len());
         tracing::debug!(target: "inbox", group = %self.shared.group, open, waiting, "draining");
         self.phase = Phase::Draining { by, cancelled: false };
@@ -261,7 +280,7 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
         }
         let wait = self.shared.config.outage_backoff.delay(failures, &mut self.random);
         tracing::warn!(target: "inbox", group = %self.shared.group, %error, ?wait, "broker failed");
-        Some(Instant::now() + wait)
+        Some(after(wait))
     }
 
     /// Gives idle lanes what is ready.
@@ -296,12 +315,18 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
                     self.take_in(delivery).await;
                 }
             }
-            Event::Assigned(assignment) => self.assigned(assignment).await,
+            Event::Assigned(assignment) => self.assigning = self.read_checkpoints(assignment),
             Event::Revoked(revocation) => {
+                if let Some(progress) = &self.shared.progress {
+                    progress.take_away(revocation.partitions());
+                }
                 self.partitions.revoke(revocation);
                 self.forget_lost();
             }
             Event::Lost(partitions) => {
+                if let Some(progress) = &self.shared.progress {
+                    progress.take_away(&partitions);
+                }
                 self.partitions.take_away(&partitions);
                 self.forget_lost();
             }
@@ -331,38 +356,47 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
         received.place = self.shared.progress.as_ref().and_then(|progress| progress.enter(&received.message));
         let (claim, key) = (flight.claim.clone(), flight.key.clone());
         received.tag = self.flights.insert(flight);
-        if self.shared.config.strategy == super::Strategy::ExactlyOnce {
-            if let Some(copies) = self.copies.get_mut(&claim) {
-                return copies.push_back(received);
-            }
-            self.copies.insert(claim, VecDeque::new());
+        if let Some(copies) = self.copies.get_mut(&claim) {
+            return copies.push_back(received);
         }
+        self.copies.insert(claim, VecDeque::new());
         self.queues.push(key, received);
     }
 
-    async fn assigned(&mut self, assignment: Assignment) {
-        let (Some(progress), Some(checkpoints)) = (&self.shared.progress, &self.shared.checkpoints) else {
-            return drop(assignment);
-        };
-        let mut failures = 0;
-        let found = loop {
-            match checkpoints.checkpoints(&self.shared.group, assignment.partitions()).await {
-                Ok(found) => break found,
-                Err(error) if error.class() == Some(crate::FaultClass::Permanent) => {
-                    let doing = format!("reading checkpoints from {}", self.shared.store.describe());
-                    return self.stop_with(RunError::Store { doing, error });
-                }
-                Err(error) => {
-                    failures += 1;
-                    tracing::warn!(target: "inbox", group = %self.shared.group, %error, "reading checkpoints failed");
-                    let wait = self.shared.config.outage_backoff.delay(failures, &mut self.random);
-                    tokio::time::sleep(wait).await;
+    /// Begins to read where partitions begin, when that is kept in the store. It waits for the store as
+    /// long as it takes, while lanes and a shutdown go on.
+    fn read_checkpoints(&self, assignment: Assignment) -> Option<Assigning> {
+        let checkpoints = Arc::clone(self.shared.checkpoints.as_ref()?);
+        let (shared, mut random) = (Arc::clone(&self.shared), self.random.clone());
+        Some(Box::pin(async move {
+            let mut failures = 0;
+            loop {
+                match checkpoints.checkpoints(&shared.group, assignment.partitions()).await {
+                    Ok(found) => return (assignment, Ok(found)),
+                    Err(error) if error.class() == Some(crate::FaultClass::Permanent) => {
+                        let doing = format!("reading checkpoints from {}", shared.store.describe());
+                        return (assignment, Err(RunError::Store { doing, error }));
+                    }
+                    Err(error) => {
+                        failures += 1;
+                        tracing::warn!(target: "inbox", group = %shared.group, %error, "reading checkpoints failed");
+                        tokio::time::sleep(shared.config.outage_backoff.delay(failures, &mut random)).await;
+                    }
                 }
             }
+        }))
+    }
+
+    fn assigned(&mut self, assignment: Assignment, found: Result<Vec<Option<Checkpoint>>, RunError>) {
+        let found = match found {
+            Ok(found) => found,
+            Err(error) => return self.stop_with(error),
         };
         let mut begin: HashMap<Partition, Checkpoint> = HashMap::new();
         for (partition, checkpoint) in assignment.partitions().iter().zip(found) {
-            progress.begin(partition, checkpoint.as_ref());
+            if let Some(progress) = &self.shared.progress {
+                progress.begin(partition, checkpoint.as_ref());
+            }
             if let Some(checkpoint) = checkpoint {
                 begin.insert(partition.clone(), checkpoint);
             }
@@ -391,16 +425,31 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
             self.partitions.lanes_ended(&self.flights[tag].partition);
             keys.extend(self.close_flight(tag));
         }
-        let mut suspended = Vec::new();
-        for Retry { received, after, busy } in retry {
-            self.partitions.lanes_ended(&self.flights[received.tag].partition);
+        let mut suspended: HashMap<Bytes, (Instant, Received<A::Receipt>)> = HashMap::new();
+        for retry in retry {
+            let due = after(self.retry_wait(&retry));
+            let received = retry.received;
             if self.is_gone(&received) {
-                keys.extend(self.close_flight(received.tag));
+                self.partitions.lanes_ended(&self.flights[received.tag].partition);
+                keys.extend(self.drop_flight(received.tag));
                 continue;
             }
-            suspended.extend(received.message.key().cloned());
-            let wait = self.retry_wait(&received, after, busy);
-            self.later.insert((Instant::now() + wait, received.number), received);
+            let Some(key) = received.message.key().cloned() else {
+                self.partitions.lanes_ended(&self.flights[received.tag].partition);
+                self.later.insert((due, received.number), received);
+                continue;
+            };
+            // Of several of one key only the first is tried alone; the others wait behind it.
+            let (due, first) = match suspended.remove(&key) {
+                None => (due, received),
+                Some((other_due, other)) => {
+                    let (first, second) =
+                        if other.number < received.number { (other, received) } else { (received, other) };
+                    held.push(second);
+                    (due.max(other_due), first)
+                }
+            };
+            suspended.insert(key, (due, first));
         }
         held.sort_unstable_by_key(|received| received.number);
         let mut back = Vec::with_capacity(held.len());
@@ -408,14 +457,18 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
             self.partitions.lanes_ended(&self.flights[received.tag].partition);
             keys.extend(received.message.key().cloned());
             if self.is_gone(&received) {
-                self.close_flight(received.tag);
+                self.drop_flight(received.tag);
             } else {
                 back.push((received.message.key().cloned(), received));
             }
         }
         self.queues.put_back(back);
-        for key in keys.iter().filter(|key| !suspended.contains(key)) {
+        for key in keys.iter().filter(|key| !suspended.contains_key(*key)) {
             self.queues.free(key);
+        }
+        for (due, received) in suspended.into_values() {
+            self.partitions.lanes_ended(&self.flights[received.tag].partition);
+            self.later.insert((due, received.number), received);
         }
         self.partitions.hand_over(None);
         if let Some(error) = outage {
@@ -424,22 +477,18 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
             let wait = self.shared.config.outage_backoff.delay(self.outages_in_a_row, &mut self.random);
             let error = crate::chain_text(&error);
             tracing::warn!(target: "inbox", group = %self.shared.group, error, ?wait, "store out of reach");
-            self.paused_until = Some(Instant::now() + wait);
+            self.paused_until = Some(after(wait));
         }
         if let Some(error) = halt {
             self.stop_with(error);
         }
     }
 
-    fn retry_wait(
-        &mut self,
-        received: &Received<A::Receipt>,
-        after: Option<std::time::Duration>,
-        busy: bool,
-    ) -> std::time::Duration {
+    fn retry_wait(&mut self, retry: &Retry<A::Receipt>) -> Duration {
         let config = &self.shared.config;
-        if busy {
-            return config.busy_backoff.delay(1, &mut self.random);
+        let Retry { received, after, busy } = retry;
+        if *busy {
+            return config.busy_backoff.delay(received.found_busy, &mut self.random);
         }
         after.unwrap_or_else(|| config.retry.backoff.delay(received.attempts, &mut self.random))
     }
@@ -455,11 +504,21 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
         self.bytes -= flight.bytes;
         if let Some(copies) = self.copies.get_mut(&flight.claim) {
             match copies.pop_front() {
-                Some(copy) => self.queues.push(copy.message.key().cloned(), copy),
+                // It has its place in the order of its key by when it came, not by when it was let go.
+                Some(copy) => {
+                    let number = copy.number;
+                    self.queues.push_before(copy.message.key().cloned(), copy, |other| other.number > number);
+                }
                 None => drop(self.copies.remove(&flight.claim)),
             }
         }
         flight.key
+    }
+
+    /// A delivery that is not ours any more.
+    fn drop_flight(&mut self, tag: usize) -> Option<Bytes> {
+        Counters::add(&self.shared.counters.released, 1);
+        self.close_flight(tag)
     }
 
     /// Drops what is queued of partitions that are not ours any more. It is redelivered to their owner.
@@ -473,10 +532,11 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
             let mut lost = self.queues.remove(|received| is_lost(received));
             let (gone, kept) =
                 std::mem::take(&mut self.alone).into_iter().partition::<Vec<_>, _>(|r| is_lost(r));
+            let mut unsuspended: Vec<Bytes> =
+                gone.iter().filter_map(|received| received.message.key().cloned()).collect();
             lost.extend(gone);
             self.alone = kept.into();
             let gone: Vec<_> = self.later.iter().filter(|(_, r)| is_lost(r)).map(|(&due, _)| due).collect();
-            let mut unsuspended = Vec::new();
             for due in gone {
                 if let Some(received) = self.later.remove(&due) {
                     unsuspended.extend(received.message.key().cloned());
@@ -493,12 +553,13 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
                 // A copy that waits is not the open one of its id: only its own record goes.
                 let flight = self.flights.remove(copy.tag);
                 self.bytes -= flight.bytes;
+                Counters::add(&self.shared.counters.released, 1);
             }
             if lost.is_empty() {
                 break;
             }
             for received in lost {
-                self.close_flight(received.tag);
+                self.drop_flight(received.tag);
             }
             for key in &unsuspended {
                 self.queues.free(key);
@@ -555,6 +616,19 @@ async fn write_checkpoints<S: InboxStore>(
         Err(crate::CommitFailed::InDoubt(doubt)) => {
             Err(crate::StoreError::failed(crate::FaultClass::Outage, doubt.message()))
         }
+    }
+}
+
+/// So long from now; what no clock can tell is as good as never.
+fn after(wait: Duration) -> Instant {
+    const NEVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
+    Instant::now() + wait.min(NEVER)
+}
+
+async fn read(assigning: &mut Option<Assigning>) -> (Assignment, Result<Vec<Option<Checkpoint>>, RunError>) {
+    match assigning {
+        Some(reading) => reading.await,
+        None => std::future::pending().await,
     }
 }
 

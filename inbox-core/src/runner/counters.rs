@@ -39,7 +39,7 @@ counters! {
     failed_attempts,
     /// Times that a claim was held by an undecided transaction.
     busy,
-    /// Deliveries that were given back.
+    /// Deliveries that were given back, or dropped because their partition was taken away.
     released,
     /// Settlements of deliveries from before a rebalance or reconnect, which changed nothing.
     stale,

@@ -6,7 +6,8 @@ use super::{
     unit::{self, Outcome, Retry, Shared, UnitDone},
 };
 use crate::{Ack, InboxStore, ProbePoint, Received, Settled, StoreError};
-use std::sync::Arc;
+use futures_util::FutureExt;
+use std::{panic::AssertUnwindSafe, sync::Arc};
 use tokio::sync::{mpsc, oneshot};
 
 /// What a lane reports when a unit has ended and its settlements are sent.
@@ -65,7 +66,14 @@ async fn settle<S: InboxStore, A: Ack>(
     if !settlements.is_empty() {
         shared.probes.reached(ProbePoint::Settling, None).await;
         let settlements = settlements.into_iter().map(|(settlement, _)| settlement).collect();
-        for answer in ack.settle(settlements).await {
+        let count = finished.len() as u64;
+        // A lane that ends by a panic would never be heard of again.
+        let answers = AssertUnwindSafe(ack.settle(settlements)).catch_unwind().await.unwrap_or_else(|_| {
+            Counters::add(&shared.counters.failed_settlements, count);
+            tracing::error!(target: "inbox", group = %shared.group, "the broker panicked while settling");
+            Vec::new()
+        });
+        for answer in answers {
             match answer {
                 Ok(Settled::Stale) => Counters::add(&shared.counters.stale, 1),
                 Ok(_) => {}

@@ -28,6 +28,8 @@ struct Part {
     mark: Watermark<RecordMark>,
     /// The highest position that a committed transaction wrote.
     written: u64,
+    /// It was taken away: what is still open there is not waited for. It counts until then.
+    is_away: bool,
     /// A delivery could not enter: the checkpoint stays where it is until the partition begins anew.
     is_stuck: bool,
 }
@@ -62,6 +64,7 @@ impl Progress {
         let part = &mut inner.parts[index];
         part.mark.restart();
         part.written = checkpoint.map_or(0, |c| c.next);
+        part.is_away = false;
         part.is_stuck = false;
     }
 
@@ -89,10 +92,28 @@ impl Progress {
         }
     }
 
-    /// How many deliveries may still enter the fullest watermark.
-    pub(crate) fn room(&self) -> usize {
-        let fullest = self.lock().parts.iter().map(|part| part.mark.span()).max().unwrap_or(0);
-        self.span_max.saturating_sub(fullest)
+    /// Partitions are taken away. What lanes still finish of them counts; what they were waiting for
+    /// may never be finished, and must not hold up the others.
+    pub(crate) fn take_away(&self, partitions: &[Partition]) {
+        let mut inner = self.lock();
+        for partition in partitions {
+            let index = inner.part(partition, self.span_max);
+            inner.parts[index].is_away = true;
+        }
+    }
+
+    /// How many deliveries may come from any one partition, but for those whose watermark is full.
+    pub(crate) fn room(&self) -> (usize, Vec<Partition>) {
+        let inner = self.lock();
+        let (full, free): (Vec<&Part>, Vec<&Part>) = inner
+            .parts
+            .iter()
+            .filter(|part| !part.is_away)
+            .partition(|part| part.mark.span() >= self.span_max);
+        let room = free.iter().map(|part| self.span_max - part.mark.span()).min();
+        // Where no known partition has room, nothing is asked for: not every broker looks at the list.
+        let room = room.unwrap_or(if full.is_empty() { self.span_max } else { 0 });
+        (room, full.into_iter().map(|part| part.partition.clone()).collect())
     }
 
     /// Deliveries are finished.
@@ -141,6 +162,7 @@ impl Inner {
             partition: partition.clone(),
             mark: Watermark::new(span_max),
             written: 0,
+            is_away: false,
             is_stuck: false,
         });
         self.index.insert(partition.clone(), self.parts.len() - 1);

@@ -300,13 +300,18 @@ async fn handle<S: InboxStore>(
     let Some(tx) = unit.lend() else {
         return Err(HandlerStop::Failed(Failure::message("the transaction is lost")));
     };
-    let handler = AssertUnwindSafe(async move { call(tx).await }.instrument(span)).catch_unwind();
+    let mut handler =
+        Box::pin(AssertUnwindSafe(async move { call(tx).await }.instrument(span)).catch_unwind());
     let mut cancel = shared.cancel.clone();
     let ended = tokio::select! {
         biased;
-        ended = tokio::time::timeout(shared.config.handler_timeout, handler) => Some(ended),
+        ended = tokio::time::timeout(shared.config.handler_timeout, &mut handler) => Some(ended),
         Ok(_) = cancel.wait_for(|&cancel| cancel) => None,
     };
+    // What a handler that is cut short lets go of is the user's code, too.
+    if std::panic::catch_unwind(AssertUnwindSafe(|| drop(handler))).is_err() {
+        tracing::warn!(target: "inbox", group = %shared.group, "dropping a handler panicked");
+    }
     let is_back = unit.take_back();
     let failure = match ended {
         None => return Err(HandlerStop::Cancelled),
@@ -357,20 +362,23 @@ fn prepare<S: InboxStore, R>(
     if received.bury.is_some() {
         return Ok(None);
     }
-    let (reason, error) =
-        match shared.handler.prepare(&received.message, &shared.group, received.attempts + 1) {
-            Ok(prepared) => return Ok(Some(prepared)),
-            Err(Refusal::Undecodable(undecodable)) => (LetterReason::Undecodable, undecodable.to_string()),
-            Err(Refusal::UnknownType { message_type, halt }) => {
-                let id = received.message.claim_key().clone();
-                if halt {
-                    return Err(RunError::UnknownType { id, message_type });
-                }
-                let named = message_type
-                    .map_or("it has no type".to_owned(), |named| format!("type {named:?} has no route"));
-                (LetterReason::UnknownType, named)
+    let attempt = received.attempts + 1;
+    // An extractor is the user's code: a panic in it must not take the run down.
+    let prepare = AssertUnwindSafe(|| shared.handler.prepare(&received.message, &shared.group, attempt));
+    let (reason, error) = match std::panic::catch_unwind(prepare) {
+        Ok(Ok(prepared)) => return Ok(Some(prepared)),
+        Ok(Err(Refusal::Undecodable(undecodable))) => (LetterReason::Undecodable, undecodable.to_string()),
+        Ok(Err(Refusal::UnknownType { message_type, halt })) => {
+            let id = received.message.claim_key().clone();
+            if halt {
+                return Err(RunError::UnknownType { id, message_type });
             }
-        };
+            let named = message_type
+                .map_or("it has no type".to_owned(), |named| format!("type {named:?} has no route"));
+            (LetterReason::UnknownType, named)
+        }
+        Err(panic) => (LetterReason::Undecodable, format!("decoding panicked: {}", panic_text(&*panic))),
+    };
     received.bury = Some((reason, error));
     Ok(None)
 }

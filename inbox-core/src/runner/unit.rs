@@ -278,7 +278,8 @@ impl<S: InboxStore, R: Send + 'static> Run<'_, S, R> {
             while let Some(single) = batch.pop() {
                 self.work.push_front(vec![single]);
             }
-        } else if let Some(single) = batch.pop() {
+        } else if let Some(mut single) = batch.pop() {
+            single.found_busy = single.found_busy.saturating_add(1);
             self.set_aside(single, None, true);
         }
     }
