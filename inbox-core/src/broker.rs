@@ -1,6 +1,6 @@
 //! The contract of brokers: where messages come from, and where settlements go.
 
-use crate::{Checkpoint, Inbound, Partition, Settlement};
+use crate::{Checkpoint, ClaimKey, Fingerprint, Inbound, Partition, Settlement};
 use async_trait::async_trait;
 use std::{collections::HashMap, error::Error, time::Duration};
 use tokio::{sync::oneshot, time::Instant};
@@ -105,12 +105,15 @@ pub struct Delivery<R> {
     pub receipt: R,
     /// How often it was delivered before, when the broker counts; at least this often.
     pub deliveries_before: Option<u32>,
+    /// Claim key and fingerprint, when inbox itself gave them to the record before; otherwise the
+    /// runner's rules do.
+    pub known: Option<(ClaimKey, Fingerprint)>,
 }
 
 impl<R> Delivery<R> {
     /// A delivery of `inbound`.
     pub fn new(inbound: Inbound, receipt: R) -> Self {
-        Self { inbound, receipt, deliveries_before: None }
+        Self { inbound, receipt, deliveries_before: None, known: None }
     }
 }
 
@@ -208,6 +211,9 @@ pub struct Capabilities {
     pub positional: bool,
     /// Whether partitions are assigned and revoked while it runs.
     pub rebalances: bool,
+    /// Whether it reads what an inbox keeps, see [`StoredMessages`](crate::StoredMessages): the rows are
+    /// taken instead of claimed.
+    pub reads_stored: bool,
 }
 
 impl Capabilities {
@@ -220,6 +226,7 @@ impl Capabilities {
             counts_deliveries: false,
             positional: false,
             rebalances: false,
+            reads_stored: false,
         }
     }
 
@@ -239,6 +246,12 @@ impl Capabilities {
     #[must_use]
     pub const fn rebalances(self, rebalances: bool) -> Self {
         Self { rebalances, ..self }
+    }
+
+    /// Sets whether it reads what an inbox keeps.
+    #[must_use]
+    pub const fn reads_stored(self, reads_stored: bool) -> Self {
+        Self { reads_stored, ..self }
     }
 
     /// Sets whether deliveries are counted.

@@ -26,6 +26,7 @@ mod router;
 mod runner;
 mod store;
 mod stored;
+mod stored_messages;
 mod tx;
 mod watermark;
 
@@ -62,5 +63,6 @@ pub use store::{
     Claim, ClaimRequest, CommitError, Disposition, FaultClass, InboxStore, Resolution, StoreError, TxLimits,
 };
 pub use stored::{StoredInbox, StoredMessage};
+pub use stored_messages::{StoredAck, StoredMessages};
 pub use tx::Tx;
 pub use watermark::{Passed, Ticket, Watermark, WatermarkError};

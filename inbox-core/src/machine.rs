@@ -31,7 +31,8 @@
 
 use crate::{
     Claim, ClaimKey, ClaimRequest, CommitError, Conflict, FaultClass, Fingerprint, Group, InboxStore, Letter,
-    LetterReason, Letters, Message, Resolution, StoreError, Tx, TxLimits, runner::Place, tx::Home,
+    LetterReason, Letters, Message, Resolution, StoreError, StoredInbox, Tx, TxLimits, runner::Place,
+    tx::Home,
 };
 use std::{
     sync::{
@@ -47,6 +48,8 @@ use std::{
 pub enum Verdict {
     /// Its effect is committed.
     Applied,
+    /// It is kept in its inbox row, and will be handled out of it.
+    Stored,
     /// A committed claim says that it was dealt with before.
     Found,
     /// A letter or a conflict record of it is committed.
@@ -248,6 +251,11 @@ impl<R> Finished<R> {
         self.verdict == Verdict::Discarded && !self.has_row
     }
 
+    /// Whether it is kept in its row.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.verdict == Verdict::Stored
+    }
+
     /// Whether it is dealt with by a letter.
     pub(crate) fn is_letter(&self) -> bool {
         self.verdict == Verdict::Discarded && self.has_row
@@ -317,18 +325,20 @@ impl<'s, S: InboxStore> Unit<'s, S> {
         group: &Group,
         deliveries: Vec<Received<R>>,
     ) -> Result<Vec<Answer<R>>, StepFailed<R>> {
-        let requests: Vec<ClaimRequest> = deliveries
-            .iter()
-            .map(|d| ClaimRequest {
-                key: d.message.claim_key().clone(),
-                fingerprint: d.message.fingerprint(),
-            })
-            .collect();
+        let requests = requests(&deliveries);
         let store = self.store;
         let answers = match self.tx() {
             Ok(tx) => store.claim(tx, group, &requests).await,
             Err(error) => Err(error),
         };
+        self.answered(deliveries, answers)
+    }
+
+    fn answered<R>(
+        &self,
+        deliveries: Vec<Received<R>>,
+        answers: Result<Vec<Claim>, StoreError>,
+    ) -> Result<Vec<Answer<R>>, StepFailed<R>> {
         let answers = match answers {
             Ok(answers) if answers.len() == deliveries.len() => answers,
             Ok(answers) => {
@@ -348,6 +358,47 @@ impl<'s, S: InboxStore> Unit<'s, S> {
                 claim => Answer::Found(Found { received, claim }),
             })
             .collect())
+    }
+
+    /// Takes stored messages back, to handle them in this transaction.
+    ///
+    /// # Errors
+    /// [`StepFailed`] when the store failed, or answered fewer or more than was asked.
+    pub async fn reclaim<R, I: StoredInbox<Tx = S::Tx> + ?Sized>(
+        &mut self,
+        stored: &I,
+        group: &Group,
+        deliveries: Vec<Received<R>>,
+    ) -> Result<Vec<Answer<R>>, StepFailed<R>> {
+        let requests = requests(&deliveries);
+        let answers = match self.tx() {
+            Ok(tx) => stored.reclaim(tx, group, &requests).await,
+            Err(error) => Err(error),
+        };
+        self.answered(deliveries, answers)
+    }
+
+    /// Keeps claimed deliveries in their rows.
+    ///
+    /// # Errors
+    /// [`StepFailed`] when the store failed.
+    pub async fn keep<R, I: StoredInbox<Tx = S::Tx> + ?Sized>(
+        &mut self,
+        stored: &I,
+        group: &Group,
+        claimed: Vec<Claimed<R>>,
+    ) -> Result<Vec<Finished<R>>, StepFailed<R>> {
+        let messages: Vec<Message> = claimed.iter().map(|c| c.message().clone()).collect();
+        let written = match self.tx() {
+            Ok(tx) => stored.keep(tx, group, &messages).await,
+            Err(error) => Err(error),
+        };
+        match written {
+            Ok(()) => Ok(claimed.into_iter().map(|c| c.finish(Verdict::Stored)).collect()),
+            Err(error) => {
+                Err(StepFailed { received: claimed.into_iter().map(Claimed::undo).collect(), error })
+            }
+        }
     }
 
     /// Takes a delivery in without a claim, as the strategy *at least once* does: a duplicate runs again.
@@ -470,6 +521,14 @@ impl<'s, S: InboxStore> Unit<'s, S> {
             None => Ok(()),
         }
     }
+}
+
+fn requests<R>(deliveries: &[Received<R>]) -> Vec<ClaimRequest> {
+    let request = |d: &Received<R>| ClaimRequest {
+        key: d.message.claim_key().clone(),
+        fingerprint: d.message.fingerprint(),
+    };
+    deliveries.iter().map(request).collect()
 }
 
 fn lost() -> StoreError {

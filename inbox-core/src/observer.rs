@@ -16,6 +16,8 @@ pub enum Observed<'a> {
     DeadLettered,
     /// It was stored, to be handled later.
     Stored,
+    /// It was acknowledged before any work, as the strategy *at most once* does, and not handled.
+    Dropped,
     /// Its type is ignored: it is acknowledged without a row.
     Ignored,
     /// An attempt failed, and is rolled back.

@@ -3,7 +3,7 @@
 use super::counters::Counters;
 use crate::{
     AckStrength, Backoff, BatchHandler, Broker, Checkpoints, FromMessage, Group, Handler, IdFrom, InboxStore,
-    Letters, Middleware, NameError, Observer, Probe, RetryPolicy, Router, Scope, TxLimits,
+    Letters, Middleware, NameError, Observer, Probe, RetryPolicy, Router, Scope, StoredInbox, TxLimits,
     batch_handler::Batched,
     handler::{AnyHandler, erase},
     probe::Probes,
@@ -18,14 +18,37 @@ pub enum Strategy {
     /// conflicts are dealt with by the runner. The default.
     #[default]
     ExactlyOnce,
-    /// After a successful commit, without a claim: duplicates run again.
+    /// After a successful commit, without a claim: duplicates run again. What happens to a message is
+    /// written down only when it becomes a letter.
     AtLeastOnce,
+    /// When the message is kept in its inbox row, before the handler; then it is handled out of the row.
+    /// A failure is recorded in the row and retried separately, by a runner over
+    /// [`StoredMessages`](crate::StoredMessages). Needs `.stored_messages()`.
+    OnPersist,
+    /// Before any work: what fails then is lost for the broker. One attempt, one message per transaction;
+    /// needs a broker that confirms acknowledgements.
+    AtMostOnce,
+}
+
+/// How a transaction gets hold of its messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// It claims them, and applies the effect.
+    Claim,
+    /// Only the dead are claimed.
+    Unclaimed,
+    /// It claims them, and keeps them in their rows.
+    Persist,
+    /// It takes kept ones out of their rows, and applies the effect.
+    Reclaim,
 }
 
 /// All bounds and rules of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
     pub(crate) strategy: Strategy,
+    /// Follows from the strategy and the broker.
+    pub(crate) mode: Mode,
     pub(crate) id_from: IdFrom,
     pub(crate) scope: Scope,
     pub(crate) batch_max: usize,
@@ -47,6 +70,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             strategy: Strategy::default(),
+            mode: Mode::Claim,
             id_from: IdFrom::Native,
             scope: Scope::default(),
             batch_max: 100,
@@ -91,6 +115,19 @@ pub enum BuildError {
     /// The broker keeps no progress, and no checkpoints were asked for.
     #[error("this broker keeps no progress of its own: add `.checkpoints()`, with a store that keeps them")]
     NeedsCheckpoints,
+    /// The strategy or the broker works with kept messages, and the store was not asked for them.
+    #[error(
+        "{who} works with messages that are kept in the store: add `.stored_messages()`, with a store that keeps them"
+    )]
+    NeedsStoredMessages {
+        /// The strategy or the broker.
+        who: &'static str,
+    },
+    /// The strategy at most once needs to know that an acknowledgement has arrived.
+    #[error(
+        "strategy at most once: this broker confirms no acknowledgement, so a message could be handled twice"
+    )]
+    NeedsConfirmedAck,
     /// Checkpoints were asked for, and the broker's positions do not last.
     #[error("option `checkpoints`: this broker's deliveries have no lasting positions")]
     NotPositional,
@@ -115,6 +152,7 @@ pub struct StoreParts<S: InboxStore> {
     pub(crate) store: Arc<S>,
     pub(crate) letters: Option<Arc<dyn Letters<Tx = S::Tx>>>,
     pub(crate) checkpoints: Option<Arc<dyn Checkpoints<Tx = S::Tx>>>,
+    pub(crate) stored: Option<Arc<dyn StoredInbox<Tx = S::Tx>>>,
 }
 
 /// A store and the handler that works with it.
@@ -276,13 +314,15 @@ impl<B: Broker> RunnerBuilder<B> {
     pub fn store<S: InboxStore + Letters>(self, store: S) -> RunnerBuilder<B, StoreParts<S>> {
         let store = Arc::new(store);
         let letters: Arc<dyn Letters<Tx = S::Tx>> = Arc::clone(&store) as _;
-        self.with(|broker, ()| (broker, StoreParts { store, letters: Some(letters), checkpoints: None }))
+        self.with(|broker, ()| {
+            (broker, StoreParts { store, letters: Some(letters), checkpoints: None, stored: None })
+        })
     }
 
     /// A store that keeps no letters: the run halts at a message that cannot be applied.
     pub fn store_without_letters<S: InboxStore>(self, store: S) -> RunnerBuilder<B, StoreParts<S>> {
         let store = Arc::new(store);
-        self.with(|broker, ()| (broker, StoreParts { store, letters: None, checkpoints: None }))
+        self.with(|broker, ()| (broker, StoreParts { store, letters: None, checkpoints: None, stored: None }))
     }
 }
 
@@ -292,6 +332,17 @@ impl<B: Broker, S: InboxStore + Checkpoints> RunnerBuilder<B, StoreParts<S>> {
     pub fn checkpoints(self) -> Self {
         self.with(|broker, mut parts: StoreParts<S>| {
             parts.checkpoints = Some(Arc::clone(&parts.store) as _);
+            (broker, parts)
+        })
+    }
+}
+
+impl<B: Broker, S: InboxStore + StoredInbox> RunnerBuilder<B, StoreParts<S>> {
+    /// Lets the run keep messages in the store and take them out of it: for the strategy
+    /// [`Strategy::OnPersist`] and for [`StoredMessages`](crate::StoredMessages).
+    pub fn stored_messages(self) -> Self {
+        self.with(|broker, mut parts: StoreParts<S>| {
+            parts.stored = Some(Arc::clone(&parts.store) as _);
             (broker, parts)
         })
     }
@@ -364,6 +415,27 @@ impl<B: Broker, S: InboxStore> RunnerBuilder<B, Work<S>> {
         if work.parts.checkpoints.is_some() && !capabilities.positional {
             return Err(BuildError::NotPositional);
         }
+        if config.strategy == Strategy::AtMostOnce {
+            if capabilities.ack != AckStrength::Confirmed {
+                return Err(BuildError::NeedsConfirmedAck);
+            }
+            config.batch_max = 1;
+            config.retry.attempts_max = 1;
+        }
+        let who = match config.strategy {
+            Strategy::OnPersist => Some("strategy at least once, on persist,"),
+            _ if capabilities.reads_stored => Some("this broker"),
+            _ => None,
+        };
+        if let Some(who) = who.filter(|_| work.parts.stored.is_none()) {
+            return Err(BuildError::NeedsStoredMessages { who });
+        }
+        config.mode = match config.strategy {
+            _ if capabilities.reads_stored => Mode::Reclaim,
+            Strategy::ExactlyOnce => Mode::Claim,
+            Strategy::AtLeastOnce | Strategy::AtMostOnce => Mode::Unclaimed,
+            Strategy::OnPersist => Mode::Persist,
+        };
         if work.parts.letters.is_none() {
             config.retry.exhausted = crate::Exhausted::Halt;
         }

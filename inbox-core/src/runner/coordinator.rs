@@ -2,7 +2,7 @@
 
 use super::{
     RunError, Runner, Summary, Work,
-    builder::Config,
+    builder::{Config, Mode},
     counters::Counters,
     lane::{self, Report},
     partitions::Partitions,
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Ack, Assignment, Broker, BrokerError, Checkpoint, CheckpointMove, ClaimKey, Credit, Delivery, Event,
-    InboxStore, LetterReason, Partition, ProbePoint, Received, Unit,
+    InboxStore, LetterReason, Message, Partition, ProbePoint, Received, Unit,
     identify::{Defect, Identifier},
     key_queues::KeyQueues,
 };
@@ -110,6 +110,7 @@ pub(super) async fn run<B: Broker, S: InboxStore>(
             .as_ref()
             .map(|_| Progress::new(config.in_flight_max.saturating_mul(SPAN_FACTOR))),
         checkpoints: parts.checkpoints,
+        stored: parts.stored,
         handler,
         layers,
         observers,
@@ -336,9 +337,12 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
     }
 
     async fn take_in(&mut self, delivery: Delivery<A::Receipt>) {
-        let Delivery { inbound, receipt, deliveries_before: _ } = delivery;
+        let Delivery { inbound, receipt, deliveries_before, known } = delivery;
         let bytes = inbound.bytes();
-        let (message, defect) = self.identifier.identify(inbound);
+        let (message, defect) = match known {
+            Some((claim, fingerprint)) => (Message::new(claim, fingerprint, inbound), None),
+            None => self.identifier.identify(inbound),
+        };
         self.shared.probes.reached(ProbePoint::Received, Some(&message)).await;
         let partition = message.partition().clone();
         let flight = Flight {
@@ -352,6 +356,10 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
         self.bytes += bytes;
         let mut received = Received::new(message, receipt);
         received.number = self.numbers;
+        if self.shared.config.mode == Mode::Reclaim {
+            // Failures of kept messages are counted in their rows.
+            received.attempts = deliveries_before.unwrap_or(0);
+        }
         received.bury = defect.map(|defect| (reason_of(&defect), defect.to_string()));
         received.place = self.shared.progress.as_ref().and_then(|progress| progress.enter(&received.message));
         let (claim, key) = (flight.claim.clone(), flight.key.clone());
@@ -419,6 +427,9 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
                 Outcome::Duplicate => &counters.duplicates,
                 Outcome::Conflict => &counters.conflicts,
                 Outcome::Dead => &counters.dead_letters,
+                Outcome::Stored => &counters.stored,
+                Outcome::Deferred => &counters.deferred,
+                Outcome::Dropped => &counters.dropped,
                 Outcome::Ignored => &counters.ignored,
             };
             Counters::add(counter, 1);
@@ -486,7 +497,7 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
 
     fn retry_wait(&mut self, retry: &Retry<A::Receipt>) -> Duration {
         let config = &self.shared.config;
-        let Retry { received, after, busy } = retry;
+        let Retry { received, after, busy, .. } = retry;
         if *busy {
             return config.busy_backoff.delay(received.found_busy, &mut self.random);
         }

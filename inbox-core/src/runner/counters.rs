@@ -33,6 +33,12 @@ counters! {
     conflicts,
     /// Deliveries that became a letter, or were found to be one.
     dead_letters,
+    /// Deliveries that were kept in their inbox rows.
+    stored,
+    /// Kept messages whose attempt failed: they stay in their rows and are tried again later.
+    deferred,
+    /// Deliveries that were acknowledged before any work and not handled (*at most once*).
+    dropped,
     /// Deliveries of ignored types.
     ignored,
     /// Attempts of handlers that failed.

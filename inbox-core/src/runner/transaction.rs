@@ -2,7 +2,7 @@
 
 use super::{
     RunError,
-    builder::Strategy,
+    builder::Mode,
     counters::Counters,
     progress::{Moves, Place},
     unit::{Outcome, Shared},
@@ -44,6 +44,8 @@ pub(crate) struct Transaction<'a, S: InboxStore, R> {
     runs: VecDeque<(Claimed<R>, Call<S>)>,
     /// For a batch handler.
     items: Vec<(Claimed<R>, Box<dyn Any + Send>)>,
+    /// To be kept in their rows.
+    kept: Vec<Claimed<R>>,
     dead: Vec<Claimed<R>>,
     conflicts: Vec<Conflicting<R>>,
     finished: Vec<Finished<R>>,
@@ -53,6 +55,7 @@ impl<'a, S: InboxStore, R: Send + 'static> Transaction<'a, S, R> {
     /// Runs the batch. What is found or committed is pushed on `settled`, also when the rest is set back.
     pub(crate) async fn run(
         shared: &'a Shared<S>,
+        mode: Mode,
         mut batch: Vec<Received<R>>,
         settled: &mut Settlements<R>,
     ) -> Result<(), Setback<R>> {
@@ -69,9 +72,12 @@ impl<'a, S: InboxStore, R: Send + 'static> Transaction<'a, S, R> {
             Err(error) => return Err(call_failed(shared, batch, error, "opening a transaction", false)),
         };
         shared.probes.reached(ProbePoint::Begun, None).await;
-        let claimed = match shared.config.strategy {
-            Strategy::ExactlyOnce => unit.claim(&shared.group, batch).await,
-            Strategy::AtLeastOnce => claim_dead_only(shared, &mut unit, batch).await,
+        let claimed = match (mode, &shared.stored) {
+            (Mode::Claim | Mode::Persist, _) => unit.claim(&shared.group, batch).await,
+            (Mode::Unclaimed, _) => claim_dead_only(shared, &mut unit, batch).await,
+            (Mode::Reclaim, Some(stored)) => unit.reclaim(&**stored, &shared.group, batch).await,
+            // The builder refuses it.
+            (Mode::Reclaim, None) => Err(StepFailed { received: batch, error: no_stored_messages() }),
         };
         let answers = match claimed {
             Ok(answers) => answers,
@@ -86,6 +92,7 @@ impl<'a, S: InboxStore, R: Send + 'static> Transaction<'a, S, R> {
             shared,
             runs: VecDeque::new(),
             items: Vec::new(),
+            kept: Vec::new(),
             dead: Vec::new(),
             conflicts: Vec::new(),
             finished: Vec::new(),
@@ -100,6 +107,7 @@ impl<'a, S: InboxStore, R: Send + 'static> Transaction<'a, S, R> {
                     settled.push((found.settle(), outcome));
                 }
                 (Answer::Conflict(conflicting), _) => open.conflicts.push(conflicting),
+                (Answer::Fresh(claimed), Some(_)) if mode == Mode::Persist => open.kept.push(claimed),
                 (Answer::Fresh(claimed), Some(Prepared::Call(call))) => open.runs.push_back((claimed, call)),
                 (Answer::Fresh(claimed), Some(Prepared::Item(item))) => open.items.push((claimed, item)),
                 (Answer::Fresh(claimed), Some(Prepared::Ignore) | None) => open.dead.push(claimed),
@@ -158,6 +166,7 @@ impl<'a, S: InboxStore, R: Send + 'static> Transaction<'a, S, R> {
         let mut batch: Vec<Received<R>> = self.finished.drain(..).map(Finished::undo).collect();
         batch.extend(self.runs.drain(..).map(|(claimed, _)| claimed.undo()));
         batch.extend(self.items.drain(..).map(|(claimed, _)| claimed.undo()));
+        batch.extend(self.kept.drain(..).map(Claimed::undo));
         batch.extend(self.dead.drain(..).map(Claimed::undo));
         batch.extend(self.conflicts.drain(..).map(Conflicting::undo));
         batch.extend(more);
@@ -188,6 +197,7 @@ impl<'a, S: InboxStore, R: Send + 'static> Transaction<'a, S, R> {
             .iter()
             .map(|finished| {
                 let outcome = match () {
+                    () if finished.is_stored() => Outcome::Stored,
                     () if finished.is_conflict() => Outcome::Conflict,
                     () if finished.is_letter() => Outcome::Dead,
                     () => Outcome::Applied,
@@ -219,6 +229,28 @@ impl<'a, S: InboxStore, R: Send + 'static> Transaction<'a, S, R> {
 
     async fn record(&mut self, unit: &mut Unit<'_, S>) -> Result<(), Setback<R>> {
         let shared = self.shared;
+        if !self.kept.is_empty() {
+            let kept = std::mem::take(&mut self.kept);
+            let written = match &shared.stored {
+                Some(stored) => unit.keep(&**stored, &shared.group, kept).await,
+                None => {
+                    let received = kept.into_iter().map(Claimed::undo).collect();
+                    Err(StepFailed { received, error: no_stored_messages() })
+                }
+            };
+            match written {
+                Ok(kept) => self.finished.extend(kept),
+                Err(StepFailed { received, error }) => {
+                    return Err(call_failed(
+                        shared,
+                        self.undo_with(received),
+                        error,
+                        "keeping messages",
+                        false,
+                    ));
+                }
+            }
+        }
         let first = self.dead.first().map(|dead| (dead.message().clone(), bury_of(dead.received()).1));
         let conflict = || self.conflicts.first().map(|c| (c.message().clone(), "a conflict".to_owned()));
         let Some((message, why)) = first.or_else(conflict) else { return Ok(()) };
@@ -330,6 +362,10 @@ async fn handle<S: InboxStore>(
         }
     };
     Err(HandlerStop::Failed(failure))
+}
+
+fn no_stored_messages() -> StoreError {
+    StoreError::failed(FaultClass::Permanent, "the run was not given a store that keeps messages")
 }
 
 /// Takes the handlers' arguments; ignored messages leave the batch and are finished.

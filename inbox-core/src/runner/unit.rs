@@ -2,14 +2,14 @@
 
 use super::{
     RunError,
-    builder::{Config, Observers},
+    builder::{Config, Mode, Observers},
     counters::Counters,
     progress::Progress,
     transaction::{Setback, Transaction},
 };
 use crate::{
     Checkpoints, Exhausted, Failure, FaultClass, Group, InboxStore, LetterReason, Letters, Message,
-    Middleware, Observed, Received, Settlement, StoreError, handler::AnyHandler, probe::Probes,
+    Middleware, Observed, Received, Settlement, StoreError, StoredInbox, handler::AnyHandler, probe::Probes,
 };
 use bytes::Bytes;
 use std::{
@@ -26,6 +26,7 @@ pub(crate) struct Shared<S: InboxStore> {
     pub(crate) store: Arc<S>,
     pub(crate) letters: Option<Arc<dyn Letters<Tx = S::Tx>>>,
     pub(crate) checkpoints: Option<Arc<dyn Checkpoints<Tx = S::Tx>>>,
+    pub(crate) stored: Option<Arc<dyn StoredInbox<Tx = S::Tx>>>,
     pub(crate) progress: Option<Progress>,
     pub(crate) handler: Arc<dyn AnyHandler<S>>,
     pub(crate) layers: Vec<Arc<dyn Middleware<S>>>,
@@ -74,6 +75,12 @@ pub(crate) enum Outcome {
     Duplicate,
     Conflict,
     Dead,
+    /// Kept in its row.
+    Stored,
+    /// Still in its row, to be tried again later.
+    Deferred,
+    /// Acknowledged before any work, and not handled.
+    Dropped,
     Ignored,
 }
 
@@ -84,6 +91,8 @@ impl Outcome {
             Self::Duplicate => Observed::Duplicate,
             Self::Conflict => Observed::Conflict,
             Self::Dead => Observed::DeadLettered,
+            Self::Stored | Self::Deferred => Observed::Stored,
+            Self::Dropped => Observed::Dropped,
             Self::Ignored => Observed::Ignored,
         }
     }
@@ -93,6 +102,8 @@ impl Outcome {
 #[derive(Debug)]
 pub(crate) struct Retry<R> {
     pub(crate) received: Received<R>,
+    /// Why.
+    pub(crate) error: String,
     /// When the handler named a time.
     pub(crate) after: Option<Duration>,
     /// Its claim is held by somebody else; nobody was charged.
@@ -126,10 +137,12 @@ const CONTENTION_RERUNS_MAX: u32 = 10;
 /// Runs deliveries to their ends, in as few transactions as their failures allow.
 pub(crate) async fn run<S: InboxStore, R: Send + 'static>(
     shared: &Shared<S>,
+    mode: Mode,
     batch: Vec<Received<R>>,
 ) -> UnitDone<R> {
     Run {
         shared,
+        mode,
         done: UnitDone::default(),
         blocked: HashMap::new(),
         reruns: 0,
@@ -141,6 +154,7 @@ pub(crate) async fn run<S: InboxStore, R: Send + 'static>(
 
 struct Run<'a, S: InboxStore, R> {
     shared: &'a Shared<S>,
+    mode: Mode,
     done: UnitDone<R>,
     /// Keys of which a message is to be retried, with its number: those that came after it wait.
     blocked: HashMap<Bytes, u64>,
@@ -156,7 +170,7 @@ impl<S: InboxStore, R: Send + 'static> Run<'_, S, R> {
             if batch.is_empty() {
                 continue;
             }
-            match Transaction::run(self.shared, batch, &mut self.done.settlements).await {
+            match Transaction::run(self.shared, self.mode, batch, &mut self.done.settlements).await {
                 Ok(()) => self.reruns = 0,
                 Err(setback) => self.set_back(setback).await,
             }
@@ -210,12 +224,12 @@ impl<S: InboxStore, R: Send + 'static> Run<'_, S, R> {
     }
 
     /// Takes a message out of the unit, to be tried again; later ones of its key wait for it.
-    fn set_aside(&mut self, received: Received<R>, after: Option<Duration>, busy: bool) {
+    fn set_aside(&mut self, received: Received<R>, error: String, after: Option<Duration>, busy: bool) {
         if let Some(key) = received.message.key() {
             let first = self.blocked.entry(key.clone()).or_insert(received.number);
             *first = received.number.min(*first);
         }
-        self.done.retry.push(Retry { received, after, busy });
+        self.done.retry.push(Retry { received, error, after, busy });
     }
 
     fn member_failed(
@@ -242,7 +256,7 @@ impl<S: InboxStore, R: Send + 'static> Run<'_, S, R> {
             );
             if will_retry {
                 let failed = batch.remove(index);
-                self.set_aside(failed, failure.delay(), false);
+                self.set_aside(failed, failure.to_string(), failure.delay(), false);
             } else if policy.exhausted == Exhausted::Halt {
                 self.done.halt = Some(RunError::Halted { id, attempts: attempt, error: failure.to_string() });
             } else {
@@ -280,7 +294,7 @@ impl<S: InboxStore, R: Send + 'static> Run<'_, S, R> {
             }
         } else if let Some(mut single) = batch.pop() {
             single.found_busy = single.found_busy.saturating_add(1);
-            self.set_aside(single, None, true);
+            self.set_aside(single, String::new(), None, true);
         }
     }
 }
