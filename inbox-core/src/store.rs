@@ -212,6 +212,9 @@ pub enum FaultClass {
     Contention,
     /// The message or its handler is at fault; an attempt is charged.
     HandlerFault,
+    /// The transaction had been aborted already, perhaps by the handler of another message that hid
+    /// it: in a batch nobody is charged before it is known who it was.
+    Aborted,
     /// Trying again cannot help (a violated constraint, a syntax error).
     Permanent,
 }

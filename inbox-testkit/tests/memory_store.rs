@@ -147,8 +147,8 @@ async fn a_commit_that_cannot_be_says_why() {
     claim(&store, &mut tx, "1").await.unwrap();
     tx.abort();
     let error = apply_effect(&mut tx, &message("1", "1")).unwrap_err();
-    assert_eq!((error.clone(), store.classify(&error)), (MemoryError::Aborted, FaultClass::HandlerFault));
-    assert_eq!(class_of(store.commit(tx).await), FaultClass::HandlerFault);
+    assert_eq!((error.clone(), store.classify(&error)), (MemoryError::Aborted, FaultClass::Aborted));
+    assert_eq!(class_of(store.commit(tx).await), FaultClass::Aborted);
 
     let mut tx = begin(&store).await;
     database.cut_connections();

@@ -216,8 +216,10 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
     }
 
     fn credit(&self) -> Credit {
-        // Events are heard during an outage, too: a rebalance does not wait for the store.
-        if self.paused_until.is_some() {
+        // Events are heard during an outage, too: a rebalance does not wait for the store. It is over
+        // when a unit has come through, not when the next one tries.
+        let is_trying = self.outages_in_a_row > 0 && self.idle_lanes.len() < self.lanes.len();
+        if self.paused_until.is_some() || is_trying {
             return Credit::new(0, 0);
         }
         let config = &self.shared.config;
@@ -418,7 +420,7 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
         self.idle_lanes.push(lane);
         let mut keys = Vec::new();
         let counters = Arc::clone(&self.shared.counters);
-        if !finished.is_empty() {
+        if !finished.is_empty() || outage.is_none() {
             self.outages_in_a_row = 0;
         }
         for (tag, outcome) in finished {

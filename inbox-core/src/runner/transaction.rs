@@ -476,6 +476,9 @@ fn handler_failed<S: InboxStore, R>(
     match class {
         FaultClass::Outage => Setback::Outage(batch, as_store_error(failure)),
         FaultClass::Contention => Setback::Contention(batch, as_store_error(failure)),
+        FaultClass::Aborted if batch.len() > 1 => {
+            Setback::Whole { batch, class, error: as_store_error(failure) }
+        }
         class => Setback::Member { batch, number, failure, class },
     }
 }

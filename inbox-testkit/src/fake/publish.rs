@@ -13,6 +13,7 @@ pub struct Publish {
     headers: Headers,
     payload: Option<Bytes>,
     timestamp_ms: Option<i64>,
+    oversize_bytes: Option<u64>,
 }
 
 impl Publish {
@@ -33,6 +34,7 @@ impl Publish {
             headers: Headers::new(),
             payload: None,
             timestamp_ms: None,
+            oversize_bytes: None,
         }
     }
 
@@ -79,6 +81,12 @@ impl Publish {
         Self { timestamp_ms: Some(timestamp_ms), ..self }
     }
 
+    /// Says that the record was so long and the content is a prefix of it.
+    #[must_use]
+    pub fn oversize(self, bytes: u64) -> Self {
+        Self { oversize_bytes: Some(bytes), ..self }
+    }
+
     pub(super) fn into_inbound(self, source: &Source) -> Inbound {
         let partition = Partition { source: source.clone(), number: self.partition };
         let mut inbound = Inbound::new(partition, self.payload);
@@ -87,6 +95,7 @@ impl Publish {
         inbound.message_type = self.message_type;
         inbound.headers = self.headers;
         inbound.timestamp_ms = self.timestamp_ms;
+        inbound.oversize_bytes = self.oversize_bytes;
         inbound
     }
 }

@@ -62,7 +62,7 @@ impl MemoryError {
     /// What it means for a run.
     pub fn class(&self) -> FaultClass {
         match self {
-            Self::Aborted => FaultClass::HandlerFault,
+            Self::Aborted => FaultClass::Aborted,
             Self::Constraint(_) => FaultClass::Permanent,
             Self::Disconnected => FaultClass::Outage,
         }

@@ -32,6 +32,7 @@ pub enum Act {
     PanicLater,
     Hang,
     Wait(Gate),
+    WaitAndFail(Gate),
     FailCommit,
     Abort,
     Leak(Leaked),
@@ -209,6 +210,10 @@ async fn perform(act: Act, message: Message, mut tx: Tx<HookedStore>) -> Result<
         Act::Wait(gate) => {
             gate.pass().await;
             Ok(())
+        }
+        Act::WaitAndFail(gate) => {
+            gate.pass().await;
+            Err(Failure::message("told to fail"))
         }
         Act::FailCommit => {
             tx.fail_commit("no such order");

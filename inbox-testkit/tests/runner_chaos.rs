@@ -1,0 +1,110 @@
+//! Many messages, many lanes, seeded trouble: the promises hold for every seed.
+
+#![allow(clippy::unwrap_used)]
+
+mod rig;
+
+use inbox_core::*;
+use inbox_testkit::*;
+use rig::*;
+use std::{sync::Arc, time::Duration};
+
+/// Of a hundred, three always fail and ten fail at first, in ways that differ.
+fn script(id: &str, attempt: u32) -> Act {
+    let number: u64 = id[1..].parse().unwrap();
+    match (number.wrapping_mul(2_654_435_761) >> 7) % 100 {
+        0 => Act::Fail,
+        1 => Act::FailCommit,
+        2 => Act::Permanent,
+        3..8 if attempt == 1 => Act::Fail,
+        8..10 if attempt < 3 => Act::FailFor(Duration::from_secs(5)),
+        10 if attempt == 1 => Act::Abort,
+        11 if attempt == 1 => Act::PanicLater,
+        12 if attempt == 1 => Act::Hang,
+        _ => Act::Apply,
+    }
+}
+
+fn chaotic(options: FakeOptions, seed: u64) -> FakeOptions {
+    options.chaos(Chaos::new(fastrand::Rng::with_seed(seed), 300)).deliveries_max(200)
+}
+
+fn publish(rig: &Rig, count: u64) -> Expected {
+    let mut expected = Expected::new();
+    for n in 0..count {
+        let (id, key) = (format!("m{n}"), format!("k{}", n % 50));
+        rig.queue.publish(Publish::new(id.clone()).key(&key).partition((n % 50 % 4) as u32));
+        expected = match script(&id, u32::MAX) {
+            Act::Apply => expected.applied(&id, Some(&key)),
+            _ => expected.dead(&id, Some(&key)),
+        };
+    }
+    expected
+}
+
+fn settings(builder: Builder) -> Builder {
+    builder.lanes(8).batch_max(7).in_flight_max(300)
+}
+
+/// Panics of handlers are part of it: their messages would bury everything else.
+fn quietly() {
+    std::panic::set_hook(Box::new(|panic| {
+        if panic.payload_as_str() != Some("later") {
+            eprintln!("{panic}");
+        }
+    }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn five_thousand_messages_from_a_queue() {
+    quietly();
+    for seed in 0..30 {
+        let rig = Rig::new(chaotic(FakeOptions::queue(), seed));
+        let expected = publish(&rig, 5000);
+        rig.run(settings(rig.builder(script)).seed(seed)).await;
+        let state = FinalState::of(&rig.database, &group()).and_queue(&rig.queue);
+        assert_eq!(Oracle::violations(&[], &expected, &state), [], "seed {seed}");
+        assert_eq!(rig.database.open_transactions(), 0, "seed {seed}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_whole_history_of_three_hundred_messages() {
+    quietly();
+    for seed in 0..30 {
+        for (options, with_checkpoints) in [(FakeOptions::queue(), false), (FakeOptions::log(), true)] {
+            let rig = Rig::new(chaotic(options, seed));
+            let expected = publish(&rig, 300);
+            let history = History::new(rig.database.witness(&group()));
+            let parts = Runner::builder("billing")
+                .broker(RecordingBroker::fake(rig.queue.connect(), &history))
+                .store(rig.store());
+            let parts = if with_checkpoints { parts_with(parts) } else { parts };
+            let runner = parts.handler(rig.handler(script)).lanes(8).batch_max(7).seed(seed).build().unwrap();
+            balanced(ends(runner.run()).await.unwrap());
+            let state = FinalState::of(&rig.database, &group()).and_queue(&rig.queue);
+            let violations = Oracle::violations(&history.entries(), &expected, &state);
+            assert_eq!(violations, [], "{}", history.render(&format!("seed {seed}")));
+        }
+    }
+}
+
+type Parts<B> = RunnerBuilder<B, StoreParts<HookedStore>>;
+
+fn parts_with<B: Broker>(parts: Parts<B>) -> Parts<B> {
+    parts.checkpoints()
+}
+
+/// Reordering by the broker: nothing about order is promised, everything else is.
+#[tokio::test(start_paused = true)]
+async fn a_broker_without_order() {
+    quietly();
+    for seed in 0..10 {
+        let chaos = Chaos::new(fastrand::Rng::with_seed(seed), 300).reorder(0.5);
+        let rig = Rig::new(FakeOptions::queue().chaos(chaos));
+        let expected = publish(&rig, 1000).unordered();
+        let counted = Arc::new(rig.run(settings(rig.builder(script)).seed(seed)).await);
+        let state = FinalState::of(&rig.database, &group()).and_queue(&rig.queue);
+        assert_eq!(Oracle::violations(&[], &expected, &state), [], "seed {seed}, {counted:?}");
+    }
+}
