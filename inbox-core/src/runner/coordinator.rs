@@ -5,7 +5,7 @@ use super::{
     builder::{Config, Mode},
     counters::Counters,
     lane::{self, Report},
-    partitions::Partitions,
+    partitions::{PartitionIndex, Partitions},
     progress::Progress,
     unit::{Outcome, Retry, Shared},
 };
@@ -19,7 +19,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use slab::Slab;
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque, hash_map::Entry},
     future::Future,
     pin::pin,
     sync::Arc,
@@ -38,7 +38,7 @@ const SPAN_FACTOR: usize = 16;
 struct Flight {
     claim: ClaimKey,
     key: Option<Bytes>,
-    partition: Partition,
+    partition: PartitionIndex,
     epoch: u64,
     bytes: usize,
 }
@@ -300,7 +300,7 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
                 break;
             }
             for received in &batch {
-                self.partitions.lanes_began(&self.flights[received.tag].partition);
+                self.partitions.lanes_began(self.flights[received.tag].partition);
             }
             // The channel holds one unit and the lane is idle: it takes this one, unless its task is gone.
             if self.lanes[lane].try_send(batch).is_err() {
@@ -346,11 +346,11 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
             None => self.identifier.identify(inbound),
         };
         self.shared.probes.reached(ProbePoint::Received, Some(&message)).await;
-        let partition = message.partition().clone();
+        let partition = self.partitions.index(message.partition());
         let flight = Flight {
             claim: message.claim_key().clone(),
             key: message.key().cloned(),
-            epoch: self.partitions.epoch(&partition),
+            epoch: self.partitions.epoch(partition),
             partition,
             bytes,
         };
@@ -366,10 +366,10 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
         received.place = self.shared.progress.as_ref().and_then(|progress| progress.enter(&received.message));
         let (claim, key) = (flight.claim.clone(), flight.key.clone());
         received.tag = self.flights.insert(flight);
-        if let Some(copies) = self.copies.get_mut(&claim) {
-            return copies.push_back(received);
+        match self.copies.entry(claim) {
+            Entry::Occupied(copies) => return copies.into_mut().push_back(received),
+            Entry::Vacant(first) => drop(first.insert(VecDeque::new())),
         }
-        self.copies.insert(claim, VecDeque::new());
         self.queues.push(key, received);
     }
 
@@ -435,7 +435,7 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
                 Outcome::Ignored => &counters.ignored,
             };
             Counters::add(counter, 1);
-            self.partitions.lanes_ended(&self.flights[tag].partition);
+            self.partitions.lanes_ended(self.flights[tag].partition);
             keys.extend(self.close_flight(tag));
         }
         let mut suspended: HashMap<Bytes, (Instant, Received<A::Receipt>)> = HashMap::new();
@@ -443,12 +443,12 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
             let due = after(self.retry_wait(&retry));
             let received = retry.received;
             if self.is_gone(&received) {
-                self.partitions.lanes_ended(&self.flights[received.tag].partition);
+                self.partitions.lanes_ended(self.flights[received.tag].partition);
                 keys.extend(self.drop_flight(received.tag));
                 continue;
             }
             let Some(key) = received.message.key().cloned() else {
-                self.partitions.lanes_ended(&self.flights[received.tag].partition);
+                self.partitions.lanes_ended(self.flights[received.tag].partition);
                 self.later.insert((due, received.number), received);
                 continue;
             };
@@ -467,7 +467,7 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
         held.sort_unstable_by_key(|received| received.number);
         let mut back = Vec::with_capacity(held.len());
         for received in held {
-            self.partitions.lanes_ended(&self.flights[received.tag].partition);
+            self.partitions.lanes_ended(self.flights[received.tag].partition);
             keys.extend(received.message.key().cloned());
             if self.is_gone(&received) {
                 self.drop_flight(received.tag);
@@ -480,7 +480,7 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
             self.queues.free(key);
         }
         for (due, received) in suspended.into_values() {
-            self.partitions.lanes_ended(&self.flights[received.tag].partition);
+            self.partitions.lanes_ended(self.flights[received.tag].partition);
             self.later.insert((due, received.number), received);
         }
         self.partitions.hand_over(None);
@@ -508,24 +508,25 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
 
     fn is_gone(&self, received: &Received<A::Receipt>) -> bool {
         let flight = &self.flights[received.tag];
-        !self.partitions.is_current(&flight.partition, flight.epoch)
+        !self.partitions.is_current(flight.partition, flight.epoch)
     }
 
     /// A delivery is not open any more; the next copy of its id takes its turn. Gives its key, to be freed.
     fn close_flight(&mut self, tag: usize) -> Option<Bytes> {
         let flight = self.flights.remove(tag);
         self.bytes -= flight.bytes;
-        if let Some(copies) = self.copies.get_mut(&flight.claim) {
-            match copies.pop_front() {
+        let Flight { claim, key, .. } = flight;
+        if let Entry::Occupied(mut copies) = self.copies.entry(claim) {
+            match copies.get_mut().pop_front() {
                 // It has its place in the order of its key by when it came, not by when it was let go.
                 Some(copy) => {
                     let number = copy.number;
                     self.queues.push_before(copy.message.key().cloned(), copy, |other| other.number > number);
                 }
-                None => drop(self.copies.remove(&flight.claim)),
+                None => drop(copies.remove()),
             }
         }
-        flight.key
+        key
     }
 
     /// A delivery that is not ours any more.
@@ -540,7 +541,7 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
             let (flights, partitions) = (&self.flights, &self.partitions);
             let is_lost = |received: &Received<A::Receipt>| {
                 let flight = &flights[received.tag];
-                !partitions.is_current(&flight.partition, flight.epoch)
+                !partitions.is_current(flight.partition, flight.epoch)
             };
             let mut lost = self.queues.remove(|received| is_lost(received));
             let (gone, kept) =

@@ -4,10 +4,17 @@ use crate::{Partition, Revocation};
 use std::collections::HashMap;
 use tokio::time::Instant;
 
+/// Names a partition inside a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PartitionIndex(usize);
+
 /// Open deliveries by partition, and revocations that wait for them.
 #[derive(Debug, Default)]
 pub(crate) struct Partitions {
-    open: HashMap<Partition, State>,
+    index: HashMap<Partition, PartitionIndex>,
+    states: Vec<State>,
+    /// Deliveries come in runs of one partition: the last one is found without hashing its name.
+    last: Option<(Partition, PartitionIndex)>,
     revoking: Vec<Revocation>,
 }
 
@@ -20,39 +27,50 @@ struct State {
 }
 
 impl Partitions {
-    fn state(&mut self, partition: &Partition) -> &mut State {
-        if !self.open.contains_key(partition) {
-            self.open.insert(partition.clone(), State::default());
+    /// The partition's index, which stays the same for the whole run.
+    pub(crate) fn index(&mut self, partition: &Partition) -> PartitionIndex {
+        if let Some((_, index)) = self.last.as_ref().filter(|(last, _)| last == partition) {
+            return *index;
         }
-        // Just put there when it was missing.
-        self.open.get_mut(partition).unwrap_or_else(|| unreachable!("the partition was just inserted"))
+        let index = match self.index.get(partition) {
+            Some(&index) => index,
+            None => {
+                self.states.push(State::default());
+                let index = PartitionIndex(self.states.len() - 1);
+                self.index.insert(partition.clone(), index);
+                index
+            }
+        };
+        self.last = Some((partition.clone(), index));
+        index
     }
 
     /// The epoch that a new delivery belongs to.
-    pub(crate) fn epoch(&mut self, partition: &Partition) -> u64 {
-        self.state(partition).epoch
+    pub(crate) fn epoch(&self, index: PartitionIndex) -> u64 {
+        self.states[index.0].epoch
     }
 
     /// Whether a delivery of this epoch is still ours.
-    pub(crate) fn is_current(&self, partition: &Partition, epoch: u64) -> bool {
-        self.open.get(partition).is_some_and(|state| state.epoch == epoch)
+    pub(crate) fn is_current(&self, index: PartitionIndex, epoch: u64) -> bool {
+        self.states[index.0].epoch == epoch
     }
 
-    /// Lanes began, or ended, with so many deliveries of a partition.
-    pub(crate) fn lanes_began(&mut self, partition: &Partition) {
-        self.state(partition).in_lanes += 1;
+    /// A lane began with a delivery.
+    pub(crate) fn lanes_began(&mut self, index: PartitionIndex) {
+        self.states[index.0].in_lanes += 1;
     }
 
     /// A lane has ended with a delivery.
-    pub(crate) fn lanes_ended(&mut self, partition: &Partition) {
-        let state = self.state(partition);
+    pub(crate) fn lanes_ended(&mut self, index: PartitionIndex) {
+        let state = &mut self.states[index.0];
         state.in_lanes = state.in_lanes.saturating_sub(1);
     }
 
     /// They are taken away: what is queued of them is not ours any more.
     pub(crate) fn take_away(&mut self, partitions: &[Partition]) {
         for partition in partitions {
-            self.state(partition).epoch += 1;
+            let index = self.index(partition);
+            self.states[index.0].epoch += 1;
         }
     }
 
@@ -65,10 +83,10 @@ impl Partitions {
 
     /// Lets revocations go that wait for nothing, or whose time is over.
     pub(crate) fn hand_over(&mut self, now: Option<Instant>) {
-        let Self { open, revoking } = self;
+        let Self { index, states, revoking, .. } = self;
         revoking.retain(|revocation| {
             let is_over = now.is_some_and(|now| now >= revocation.deadline());
-            let is_open = |p: &Partition| open.get(p).is_some_and(|state| state.in_lanes > 0);
+            let is_open = |p: &Partition| index.get(p).is_some_and(|index| states[index.0].in_lanes > 0);
             !is_over && revocation.partitions().iter().any(is_open)
         });
     }
