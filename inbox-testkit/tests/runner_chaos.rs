@@ -7,7 +7,7 @@ mod rig;
 use inbox_core::*;
 use inbox_testkit::*;
 use rig::*;
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 /// Of a hundred, three always fail and ten fail at first, in ways that differ.
 fn script(id: &str, attempt: u32) -> Act {
@@ -48,11 +48,27 @@ fn settings(builder: Builder) -> Builder {
 
 /// Panics of handlers are part of it: their messages would bury everything else.
 fn quietly() {
-    std::panic::set_hook(Box::new(|panic| {
-        if panic.payload_as_str() != Some("later") {
-            eprintln!("{panic}");
+    let others = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if panic.payload().downcast_ref() != Some(&"later") {
+            others(panic);
         }
     }));
+}
+
+/// What can be judged without a history, which for thousands of messages takes too long to write.
+fn judge(rig: &Rig, expected: &Expected, seed: u64) {
+    let state = FinalState::of(&rig.database, &group()).and_queue(&rig.queue);
+    for promise in [applied_once, atomic, conflicts_recorded, order_kept] {
+        assert_eq!(promise(&[], expected, &state), Ok(()), "seed {seed}");
+    }
+    for (id, fate) in expected.fates() {
+        let disposition = if *fate == Fate::Dead { Disposition::Dead } else { Disposition::Applied };
+        assert_eq!(state.claims.get(id), Some(&disposition), "seed {seed}: {id}");
+    }
+    assert_eq!(state.letters.len(), expected.fates().values().filter(|fate| **fate == Fate::Dead).count());
+    assert!(rig.queue.is_settled() && rig.queue.covered().is_empty(), "seed {seed}");
+    assert_eq!(rig.database.open_transactions(), 0, "seed {seed}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -62,9 +78,7 @@ async fn five_thousand_messages_from_a_queue() {
         let rig = Rig::new(chaotic(FakeOptions::queue(), seed));
         let expected = publish(&rig, 5000);
         rig.run(settings(rig.builder(script)).seed(seed)).await;
-        let state = FinalState::of(&rig.database, &group()).and_queue(&rig.queue);
-        assert_eq!(Oracle::violations(&[], &expected, &state), [], "seed {seed}");
-        assert_eq!(rig.database.open_transactions(), 0, "seed {seed}");
+        judge(&rig, &expected, seed);
     }
 }
 
@@ -103,8 +117,7 @@ async fn a_broker_without_order() {
         let chaos = Chaos::new(fastrand::Rng::with_seed(seed), 300).reorder(0.5);
         let rig = Rig::new(FakeOptions::queue().chaos(chaos));
         let expected = publish(&rig, 1000).unordered();
-        let counted = Arc::new(rig.run(settings(rig.builder(script)).seed(seed)).await);
-        let state = FinalState::of(&rig.database, &group()).and_queue(&rig.queue);
-        assert_eq!(Oracle::violations(&[], &expected, &state), [], "seed {seed}, {counted:?}");
+        rig.run(settings(rig.builder(script)).seed(seed)).await;
+        judge(&rig, &expected, seed);
     }
 }
