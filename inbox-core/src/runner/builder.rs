@@ -2,8 +2,8 @@
 
 use super::counters::Counters;
 use crate::{
-    AckStrength, Backoff, Broker, Checkpoints, Group, Handler, IdFrom, InboxStore, Letters, NameError, Probe,
-    RetryPolicy, Scope, TxLimits,
+    AckStrength, Backoff, Broker, Checkpoints, FingerprintOf, Group, Handler, IdFrom, Identity, InboxStore,
+    Letters, MissingId, NameError, Probe, RetryPolicy, Scope, TxLimits,
     handler::{AnyHandler, erase},
     probe::Probes,
 };
@@ -25,8 +25,7 @@ pub enum Strategy {
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
     pub(crate) strategy: Strategy,
-    pub(crate) id_from: IdFrom,
-    pub(crate) scope: Scope,
+    pub(crate) identity: Identity,
     pub(crate) batch_max: usize,
     pub(crate) lanes: usize,
     pub(crate) in_flight_max: usize,
@@ -46,8 +45,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             strategy: Strategy::default(),
-            id_from: IdFrom::Native,
-            scope: Scope::default(),
+            identity: Identity::default(),
             batch_max: 100,
             lanes: 1,
             in_flight_max: 1000,
@@ -90,9 +88,12 @@ pub enum BuildError {
     /// The broker keeps no progress, and no checkpoints were asked for.
     #[error("this broker keeps no progress of its own: add `.checkpoints()`, with a store that keeps them")]
     NeedsCheckpoints,
-    /// Checkpoints were asked for, and the broker's positions do not last.
-    #[error("option `checkpoints`: this broker's deliveries have no lasting positions")]
-    NotPositional,
+    /// Positions are needed, and the broker's do not last.
+    #[error("option `{option}`: this broker's deliveries have no lasting positions")]
+    NotPositional {
+        /// The option that needs them.
+        option: &'static str,
+    },
 }
 
 /// A runner that is ready to run.
@@ -163,13 +164,26 @@ impl<B, W> RunnerBuilder<B, W> {
 
     /// Where message ids are read from. Default: the broker's own format.
     pub fn id_from(mut self, id_from: IdFrom) -> Self {
-        self.config.id_from = id_from;
+        self.config.identity.from = id_from;
+        self
+    }
+
+    /// What is done with a record that has no id. Default: it becomes a letter.
+    pub fn missing_id(mut self, missing_id: MissingId) -> Self {
+        self.config.identity.missing = missing_id;
+        self
+    }
+
+    /// What of a message is its content: when an id is seen again with other content, that is a conflict.
+    /// Default: the payload's bytes.
+    pub fn fingerprint(mut self, fingerprint: FingerprintOf) -> Self {
+        self.config.identity.fingerprint = fingerprint;
         self
     }
 
     /// The namespace of ids, needed when several sources number independently. Default: empty.
     pub fn scope(mut self, scope: Scope) -> Self {
-        self.config.scope = scope;
+        self.config.identity.scope = scope;
         self
     }
 
@@ -320,12 +334,30 @@ impl<B: Broker, S: InboxStore> RunnerBuilder<B, Work<S>> {
             return Err(BuildError::NeedsCheckpoints);
         }
         if work.parts.checkpoints.is_some() && !capabilities.positional {
-            return Err(BuildError::NotPositional);
+            return Err(BuildError::NotPositional { option: "checkpoints" });
         }
+        check_identity(&config.identity, capabilities.positional)?;
         if work.parts.letters.is_none() {
             config.retry.exhausted = crate::Exhausted::Halt;
         }
         Ok(Runner { group, broker, work, config, probes, counters: Arc::default() })
+    }
+}
+
+fn check_identity(identity: &Identity, positional: bool) -> Result<(), BuildError> {
+    let empty = |option| {
+        let value = "an empty list".to_owned();
+        Err(BuildError::OutOfBounds { option, value, bounds: "at least one place" })
+    };
+    if identity.from.is_nowhere() {
+        return empty("id_from");
+    }
+    if matches!(&identity.fingerprint, FingerprintOf::Fields(fields) if fields.is_empty()) {
+        return empty("fingerprint");
+    }
+    match identity.needs_position() {
+        Some(option) if !positional => Err(BuildError::NotPositional { option }),
+        _ => Ok(()),
     }
 }
 
