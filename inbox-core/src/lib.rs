@@ -29,7 +29,7 @@ pub use broker::{
     Order, Revocation, Settled,
 };
 pub use checkpoint::{Checkpoint, CheckpointMove, Checkpoints, MoveRule, Moved, RecordMark};
-pub use extract::{Attempt, FromRef, IdempotencyKey, Json, State};
+pub use extract::{Attempt, FromRef, IdempotencyKey, Json, Key, State, TimestampMs};
 pub use failure::{Backoff, Exhausted, Failure, RetryPolicy, chain_text};
 pub use fingerprint::{FINGERPRINT_BYTES, Fingerprint, FingerprintOf, OwnFingerprint, OwnVersionError};
 pub use handler::{Call, Context, FromMessage, Handler, Undecodable, WithState, with_state};
