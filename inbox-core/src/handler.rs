@@ -52,8 +52,19 @@ pub type Call<S> = Box<dyn FnOnce(Tx<S>) -> BoxFuture<'static, Result<(), Failur
 /// What a runner calls for each message. Implemented for async functions and closures of up to eight
 /// extractors followed by the lent transaction:
 ///
-/// ```ignore
-/// async fn create_invoice(Json(order): Json<Order>, mut tx: Tx<Postgres>) -> Result<(), Failure>
+/// ```
+/// # use inbox_core::{Failure, InboxStore, Json, Tx};
+/// # struct Order;
+/// # impl<'de> serde::Deserialize<'de> for Order {
+/// #     fn deserialize<D: serde::Deserializer<'de>>(_: D) -> Result<Self, D::Error> { Ok(Order) }
+/// # }
+/// # fn is_handler<S: InboxStore>() {
+/// async fn create_invoice<S: InboxStore>(Json(order): Json<Order>, tx: Tx<S>) -> Result<(), Failure> {
+///     // INSERT INTO invoices … through `tx`
+///     Ok(())
+/// }
+/// # inbox_core::with_state((), create_invoice::<S>);
+/// # }
 /// ```
 ///
 /// `Args` only tells the implementations apart.
