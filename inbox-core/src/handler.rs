@@ -33,6 +33,11 @@ impl Undecodable {
 }
 
 /// An argument of a handler, taken from the message before a transaction is opened.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be taken from a message",
+    label = "not an extractor for the state `{App}`",
+    note = "the lent transaction `Tx` is the last argument, and the state is given with `with_state`"
+)]
 pub trait FromMessage<App>: Sized + Send + 'static {
     /// Takes it.
     ///
@@ -47,11 +52,28 @@ pub type Call<S> = Box<dyn FnOnce(Tx<S>) -> BoxFuture<'static, Result<(), Failur
 /// What a runner calls for each message. Implemented for async functions and closures of up to eight
 /// extractors followed by the lent transaction:
 ///
-/// ```ignore
-/// async fn create_invoice(Json(order): Json<Order>, mut tx: Tx<Postgres>) -> Result<(), Failure>
+/// ```
+/// # use inbox_core::{Failure, InboxStore, Json, Tx};
+/// # struct Order;
+/// # impl<'de> serde::Deserialize<'de> for Order {
+/// #     fn deserialize<D: serde::Deserializer<'de>>(_: D) -> Result<Self, D::Error> { Ok(Order) }
+/// # }
+/// # fn is_handler<S: InboxStore>() {
+/// async fn create_invoice<S: InboxStore>(Json(order): Json<Order>, tx: Tx<S>) -> Result<(), Failure> {
+///     // INSERT INTO invoices … through `tx`
+///     Ok(())
+/// }
+/// # inbox_core::with_state((), create_invoice::<S>);
+/// # }
 /// ```
 ///
 /// `Args` only tells the implementations apart.
+#[diagnostic::on_unimplemented(
+    message = "this is not a handler for the store `{S}`",
+    note = "a handler is an async function whose last argument is `Tx<{S}>`, whose other arguments are \
+            extractors (`FromMessage`), and which returns `Result<(), E>` with `E: Into<Failure>`",
+    note = "its future has to be `Send`"
+)]
 pub trait Handler<S: InboxStore, App, Args>: Send + Sync + 'static {
     /// Takes the arguments.
     ///

@@ -24,6 +24,9 @@ pub enum NameError {
     /// The text contains the NUL character, which PostgreSQL cannot store in a text column.
     #[error("it contains a NUL character")]
     Nul,
+    /// The text contains a space where a space separates it from the next part.
+    #[error("it contains a space")]
+    Space,
     /// The text begins with [`RESERVED_SCOPE_PREFIX`].
     #[error("it begins with '~', which is reserved")]
     Reserved,

@@ -36,11 +36,11 @@ pub use broker::{
     Order, Revocation, Settled,
 };
 pub use checkpoint::{Checkpoint, CheckpointMove, Checkpoints, MoveRule, Moved, RecordMark};
-pub use extract::{Attempt, FromRef, IdempotencyKey, Json, State};
+pub use extract::{Attempt, FromRef, IdempotencyKey, Json, Key, State, TimestampMs};
 pub use failure::{Backoff, Exhausted, Failure, RetryPolicy, chain_text};
-pub use fingerprint::{FINGERPRINT_BYTES, Fingerprint};
+pub use fingerprint::{FINGERPRINT_BYTES, Fingerprint, FingerprintOf, OwnFingerprint, OwnVersionError};
 pub use handler::{Call, Context, FromMessage, Handler, Undecodable, WithState, with_state};
-pub use identify::{Defect, IdFrom};
+pub use identify::{Defect, IdFrom, Identity, MissingId};
 pub use identity::{ClaimKey, Group, MessageId, NAME_BYTES_MAX, NameError, RESERVED_SCOPE_PREFIX, Scope};
 pub use json::{JsonPointer, PointerError};
 pub use letters::{

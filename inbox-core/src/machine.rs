@@ -2,32 +2,9 @@
 //!
 //! Each state owns the delivery's receipt. A [`Settlement`] that acknowledges comes out of
 //! [`Unit::commit`], of a committed claim that was found, or of a commit that was resolved, and
-//! carries the receipt of that very delivery. There is no other way to make one:
-//!
-//! ```compile_fail,E0599
-//! # use inbox_core::*;
-//! fn acknowledge_before_commit<R>(claimed: Claimed<R>) -> Settlement<R> {
-//!     claimed.settle() // a claim that is not committed settles nothing
-//! }
-//! ```
-//! ```compile_fail,E0451
-//! # use inbox_core::*;
-//! fn out_of_thin_air<R>(receipt: R) -> Settlement<R> {
-//!     Settlement { receipt, verdict: Verdict::Applied, tag: 0 }
-//! }
-//! ```
-//! ```compile_fail,E0382
-//! # use inbox_core::*;
-//! fn twice<R>(found: Found<R>) -> [Settlement<R>; 2] {
-//!     [found.settle(), found.settle()]
-//! }
-//! ```
-//! ```compile_fail,E0308
-//! # use inbox_core::*;
-//! async fn skip_the_handler<S: InboxStore, R>(unit: Unit<'_, S>, claimed: Claimed<R>) {
-//!     let _ = unit.commit(vec![claimed]).await; // only what was applied, buried or recorded commits
-//! }
-//! ```
+//! carries the receipt of that very delivery. There is no other way to make one: programs that settle a
+//! claim before its commit, settle twice, commit what was not applied or make a settlement by hand do not
+//! compile (`tests/wrong` holds them, with the compiler's words).
 
 use crate::{
     Claim, ClaimKey, ClaimRequest, CommitError, Conflict, FaultClass, Fingerprint, Group, InboxStore, Letter,

@@ -61,8 +61,13 @@ pub struct Position {
     pub next: u64,
 }
 
-/// Names and values that travel with a payload, in the order of the broker. A name may occur several
-/// times; [`Headers::get`] gives the last one, as Kafka's `lastHeader` does.
+/// Names and values that travel with a payload, in the order of the broker.
+///
+/// Names are compared byte by byte. One may occur several times: [`Headers::get`] gives the last, as
+/// Kafka's `lastHeader` does, and [`Headers::iter`] gives all. Values are bytes, shared when cloned; the
+/// broker's crate documents how it writes a value of another type.
+///
+/// As an extractor it gives the handler all headers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Headers(Vec<(Box<str>, Option<Bytes>)>);
 
@@ -77,7 +82,8 @@ impl Headers {
         self.0.push((name.into(), value));
     }
 
-    /// The value of the last header with this name.
+    /// The value of the last header with this name; `None` when there is no such header, or when the
+    /// last one has no value.
     pub fn get(&self, name: &str) -> Option<&Bytes> {
         self.0.iter().rev().find(|(n, _)| &**n == name).and_then(|(_, value)| value.as_ref())
     }
@@ -151,9 +157,12 @@ impl Inbound {
     }
 }
 
-/// A message with its identity: what handlers, letters and observers see. Cloning shares everything.
+/// A message with its identity: what handlers, letters and observers see. It never changes, and cloning
+/// shares everything.
 ///
-/// As an extractor it gives the handler the whole message.
+/// It is a record ([`Inbound`]) with the name it is claimed under and the fingerprint of its content,
+/// both given by the runner's [`Identity`](crate::Identity). As an extractor it gives the handler the
+/// whole message.
 #[derive(Debug, Clone)]
 pub struct Message(Arc<MessageParts>);
 
@@ -165,7 +174,8 @@ struct MessageParts {
 }
 
 impl Message {
-    /// Joins a record with its identity.
+    /// Joins a record with its identity. [`Identity::identify`](crate::Identity::identify) does so by
+    /// the rules of a runner.
     pub fn new(claim: ClaimKey, fingerprint: Fingerprint, inbound: Inbound) -> Self {
         Self(Arc::new(MessageParts { claim, fingerprint, inbound }))
     }

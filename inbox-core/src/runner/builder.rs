@@ -2,8 +2,9 @@
 
 use super::counters::Counters;
 use crate::{
-    AckStrength, Backoff, BatchHandler, Broker, Checkpoints, FromMessage, Group, Handler, IdFrom, InboxStore,
-    Letters, Middleware, NameError, Observer, Probe, RetryPolicy, Router, Scope, StoredInbox, TxLimits,
+    AckStrength, Backoff, BatchHandler, Broker, Checkpoints, FingerprintOf, FromMessage, Group, Handler,
+    IdFrom, Identity, InboxStore, Letters, Middleware, MissingId, NameError, Observer, Probe, RetryPolicy,
+    Router, Scope, StoredInbox, TxLimits,
     batch_handler::Batched,
     handler::{AnyHandler, erase},
     probe::Probes,
@@ -49,8 +50,7 @@ pub(crate) struct Config {
     pub(crate) strategy: Strategy,
     /// Follows from the strategy and the broker.
     pub(crate) mode: Mode,
-    pub(crate) id_from: IdFrom,
-    pub(crate) scope: Scope,
+    pub(crate) identity: Identity,
     pub(crate) batch_max: usize,
     pub(crate) lanes: usize,
     pub(crate) in_flight_max: usize,
@@ -71,8 +71,7 @@ impl Default for Config {
         Self {
             strategy: Strategy::default(),
             mode: Mode::Claim,
-            id_from: IdFrom::Native,
-            scope: Scope::default(),
+            identity: Identity::default(),
             batch_max: 100,
             lanes: 1,
             in_flight_max: 1000,
@@ -128,9 +127,12 @@ pub enum BuildError {
         "strategy at most once: this broker confirms no acknowledgement, so a message could be handled twice"
     )]
     NeedsConfirmedAck,
-    /// Checkpoints were asked for, and the broker's positions do not last.
-    #[error("option `checkpoints`: this broker's deliveries have no lasting positions")]
-    NotPositional,
+    /// Positions are needed, and the broker's do not last.
+    #[error("option `{option}`: this broker's deliveries have no lasting positions")]
+    NotPositional {
+        /// The option that needs them.
+        option: &'static str,
+    },
 }
 
 /// A runner that is ready to run.
@@ -209,13 +211,26 @@ impl<B, W> RunnerBuilder<B, W> {
 
     /// Where message ids are read from. Default: the broker's own format.
     pub fn id_from(mut self, id_from: IdFrom) -> Self {
-        self.config.id_from = id_from;
+        self.config.identity.from = id_from;
+        self
+    }
+
+    /// What is done with a record that has no id. Default: it becomes a letter.
+    pub fn missing_id(mut self, missing_id: MissingId) -> Self {
+        self.config.identity.missing = missing_id;
+        self
+    }
+
+    /// What of a message is its content: when an id is seen again with other content, that is a conflict.
+    /// Default: the payload's bytes.
+    pub fn fingerprint(mut self, fingerprint: FingerprintOf) -> Self {
+        self.config.identity.fingerprint = fingerprint;
         self
     }
 
     /// The namespace of ids, needed when several sources number independently. Default: empty.
     pub fn scope(mut self, scope: Scope) -> Self {
-        self.config.scope = scope;
+        self.config.identity.scope = scope;
         self
     }
 
@@ -413,8 +428,9 @@ impl<B: Broker, S: InboxStore> RunnerBuilder<B, Work<S>> {
             return Err(BuildError::NeedsCheckpoints);
         }
         if work.parts.checkpoints.is_some() && !capabilities.positional {
-            return Err(BuildError::NotPositional);
+            return Err(BuildError::NotPositional { option: "checkpoints" });
         }
+        check_identity(&config.identity, capabilities.positional)?;
         if config.strategy == Strategy::AtMostOnce {
             if capabilities.ack != AckStrength::Confirmed {
                 return Err(BuildError::NeedsConfirmedAck);
@@ -440,6 +456,23 @@ impl<B: Broker, S: InboxStore> RunnerBuilder<B, Work<S>> {
             config.retry.exhausted = crate::Exhausted::Halt;
         }
         Ok(Runner { group, broker, work, config, probes, observers, counters: Arc::default() })
+    }
+}
+
+fn check_identity(identity: &Identity, positional: bool) -> Result<(), BuildError> {
+    let empty = |option| {
+        let value = "an empty list".to_owned();
+        Err(BuildError::OutOfBounds { option, value, bounds: "at least one place" })
+    };
+    if identity.from.is_nowhere() {
+        return empty("id_from");
+    }
+    if matches!(&identity.fingerprint, FingerprintOf::Fields(fields) if fields.is_empty()) {
+        return empty("fingerprint");
+    }
+    match identity.needs_position() {
+        Some(option) if !positional => Err(BuildError::NotPositional { option }),
+        _ => Ok(()),
     }
 }
 

@@ -11,9 +11,7 @@ use super::{
 };
 use crate::{
     Ack, Assignment, Broker, BrokerError, Checkpoint, CheckpointMove, ClaimKey, Credit, Delivery, Event,
-    InboxStore, LetterReason, Message, Partition, ProbePoint, Received, Unit,
-    identify::{Defect, Identifier},
-    key_queues::KeyQueues,
+    Identity, InboxStore, Message, Partition, ProbePoint, Received, Unit, key_queues::KeyQueues,
 };
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -61,7 +59,7 @@ enum Phase {
 struct Coordinator<S: InboxStore, A: Ack> {
     shared: Arc<Shared<S>>,
     ack: A,
-    identifier: Identifier,
+    identity: Identity,
     queues: KeyQueues<Received<A::Receipt>>,
     /// Messages to be tried alone, whose time has come.
     alone: VecDeque<Received<A::Receipt>>,
@@ -130,14 +128,14 @@ pub(super) async fn run<B: Broker, S: InboxStore>(
 
 impl<S: InboxStore, A: Ack> Coordinator<S, A> {
     fn start(shared: Arc<Shared<S>>, ack: A, cancel: watch::Sender<bool>) -> Self {
-        let Config { lanes, scope, id_from, .. } = shared.config.clone();
+        let Config { lanes, identity, .. } = shared.config.clone();
         let (to_me, reports) = mpsc::channel(lanes);
         let senders =
             (0..lanes).map(|lane| lane::start(lane, Arc::clone(&shared), ack.clone(), to_me.clone()));
         Self {
             lanes: senders.collect(),
             ack,
-            identifier: Identifier { scope, from: id_from },
+            identity,
             queues: KeyQueues::new(),
             alone: VecDeque::new(),
             later: BTreeMap::new(),
@@ -343,7 +341,7 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
         let bytes = inbound.bytes();
         let (message, defect) = match known {
             Some((claim, fingerprint)) => (Message::new(claim, fingerprint, inbound), None),
-            None => self.identifier.identify(inbound),
+            None => self.identity.identify(inbound),
         };
         self.shared.probes.reached(ProbePoint::Received, Some(&message)).await;
         let partition = self.partitions.index(message.partition());
@@ -362,7 +360,10 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
             // Failures of kept messages are counted in their rows.
             received.attempts = deliveries_before.unwrap_or(0);
         }
-        received.bury = defect.map(|defect| (reason_of(&defect), defect.to_string()));
+        if let Some(why) = defect.as_ref().filter(|defect| self.identity.halts_at(defect)) {
+            self.stop_with(RunError::unidentified(&received.message, why));
+        }
+        received.bury = defect.map(|defect| (defect.reason(), defect.to_string()));
         received.place = self.shared.progress.as_ref().and_then(|progress| progress.enter(&received.message));
         let (claim, key) = (flight.claim.clone(), flight.key.clone());
         received.tag = self.flights.insert(flight);
@@ -643,15 +644,5 @@ async fn read(assigning: &mut Option<Assigning>) -> (Assignment, Result<Vec<Opti
     match assigning {
         Some(reading) => reading.await,
         None => std::future::pending().await,
-    }
-}
-
-fn reason_of(defect: &Defect) -> LetterReason {
-    match defect {
-        Defect::IdMissing { .. } | Defect::IdInvalid { .. } | Defect::IdType { .. } => {
-            LetterReason::Unidentified
-        }
-        Defect::Undecodable { .. } => LetterReason::Undecodable,
-        Defect::Oversize { .. } => LetterReason::Oversize,
     }
 }

@@ -20,7 +20,7 @@ pub use builder::{BuildError, Runner, RunnerBuilder, StoreParts, Strategy, Work}
 pub use counters::{Counters, Summary};
 pub(crate) use progress::Place;
 
-use crate::{Broker, BrokerError, ClaimKey, InboxStore, StoreError};
+use crate::{Broker, BrokerError, ClaimKey, Defect, InboxStore, Message, Partition, Position, StoreError};
 use std::future::Future;
 
 /// Why a run ended before its source did.
@@ -36,6 +36,21 @@ pub enum RunError {
         attempts: u32,
         /// The last error.
         error: String,
+    },
+    /// A record has no usable id and the policy is to halt. It is not acknowledged.
+    #[error(
+        "{partition}{} has no usable id and the policy is to halt: {why}",
+        .position.map(|position| format!(" at {}", position.at)).unwrap_or_default()
+    )]
+    Unidentified {
+        /// The partition it stands in.
+        partition: Partition,
+        /// Where it stands there, when the broker has positions.
+        position: Option<Position>,
+        /// What it would have been claimed under as a letter.
+        id: ClaimKey,
+        /// What is wrong.
+        why: Defect,
     },
     /// A message cannot be recorded because the store keeps no letters.
     #[error("message {id} cannot be recorded ({why}): the store keeps no letters; use one that does")]
@@ -84,6 +99,17 @@ fn type_text(message_type: &Option<String>) -> String {
     message_type
         .as_ref()
         .map_or("no type".to_owned(), |named| format!("the type {named:?}, which has no route"))
+}
+
+impl RunError {
+    fn unidentified(message: &Message, why: &Defect) -> Self {
+        Self::Unidentified {
+            partition: message.partition().clone(),
+            position: message.position(),
+            id: message.claim_key().clone(),
+            why: why.clone(),
+        }
+    }
 }
 
 impl<B: Broker, S: InboxStore> Runner<B, Work<S>> {

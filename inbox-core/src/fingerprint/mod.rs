@@ -1,5 +1,12 @@
 //! Content fingerprints: how an id seen again with other content is told from a duplicate.
 
+mod canonical;
+mod decimal;
+mod fields;
+mod rule;
+
+pub use rule::{FingerprintOf, OwnFingerprint, OwnVersionError};
+
 use sha2::{Digest, Sha256};
 use std::fmt;
 
@@ -22,6 +29,13 @@ impl Fingerprint {
     /// The version of [`Fingerprint::of_payload`].
     pub const VERSION_PAYLOAD: u8 = 1;
 
+    /// The version of [`FingerprintOf::CanonicalJson`].
+    pub const VERSION_CANONICAL_JSON: u8 = 2;
+    /// The version of [`FingerprintOf::Fields`].
+    pub const VERSION_FIELDS: u8 = 3;
+    /// The lowest version that an application may give to a [rule of its own](OwnFingerprint).
+    pub const VERSION_OWN_MIN: u8 = 128;
+
     /// A fingerprint that is never compared.
     pub const fn off() -> Self {
         Self { version: Self::VERSION_OFF, digest: [0; 16] }
@@ -38,10 +52,14 @@ impl Fingerprint {
             }
             None => hash.update([0]),
         }
+        Self::of_hash(Self::VERSION_PAYLOAD, hash)
+    }
+
+    fn of_hash(version: u8, hash: Sha256) -> Self {
         let full = hash.finalize();
         let mut digest = [0; 16];
         digest.copy_from_slice(&full[..16]);
-        Self { version: Self::VERSION_PAYLOAD, digest }
+        Self { version, digest }
     }
 
     /// The stored form: the version, then the digest.
@@ -65,7 +83,13 @@ impl Fingerprint {
 
     /// Whether both were computed by the same rule and differ: the content is another one.
     pub fn conflicts_with(self, other: Self) -> bool {
-        self.version == other.version && self.version != Self::VERSION_OFF && self.digest != other.digest
+        let same_rule = match self.version {
+            Self::VERSION_OFF => false,
+            // The rule is the list of fields, of which the digest's beginning is a digest.
+            Self::VERSION_FIELDS => self.digest[..fields::TAG_BYTES] == other.digest[..fields::TAG_BYTES],
+            _ => true,
+        };
+        self.version == other.version && same_rule && self.digest != other.digest
     }
 }
 
