@@ -57,7 +57,7 @@ pub use observer::{Observed, Observer};
 pub use probe::{Probe, ProbePoint};
 pub use router::{Router, TypeFrom, Unknown};
 pub use runner::{
-    BuildError, Counters, RunError, Runner, RunnerBuilder, StoreParts, Strategy, Summary, Work,
+    BuildError, Control, Counters, RunError, Runner, RunnerBuilder, StoreParts, Strategy, Summary, Work,
 };
 pub use store::{
     Claim, ClaimRequest, CommitError, Disposition, FaultClass, InboxStore, Resolution, StoreError, TxLimits,

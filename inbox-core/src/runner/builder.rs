@@ -1,6 +1,9 @@
 //! Building a runner: what it consumes, with what, and by which rules.
 
-use super::counters::Counters;
+use super::{
+    control::{self, Control, Controlled},
+    counters::Counters,
+};
 use crate::{
     AckStrength, Backoff, BatchHandler, Broker, Checkpoints, FingerprintOf, FromMessage, Group, Handler,
     IdFrom, Identity, InboxStore, Letters, Middleware, MissingId, NameError, Observer, Probe, RetryPolicy,
@@ -144,6 +147,8 @@ pub struct Runner<B = (), W = ()> {
     pub(crate) probes: Probes,
     pub(crate) observers: Observers,
     pub(crate) counters: Arc<Counters>,
+    control: Control,
+    pub(crate) controlled: Controlled,
 }
 
 /// Those who want to know how messages ended.
@@ -190,6 +195,11 @@ impl Runner {
 }
 
 impl<B: Broker, S: InboxStore> Runner<B, Work<S>> {
+    /// Steers the run from elsewhere: pause, resume, drain, shut down.
+    pub fn control(&self) -> Control {
+        self.control.clone()
+    }
+
     /// Live counts; they can be read while the runner runs, and after it has ended.
     pub fn counters(&self) -> Arc<Counters> {
         Arc::clone(&self.counters)
@@ -455,7 +465,18 @@ impl<B: Broker, S: InboxStore> RunnerBuilder<B, Work<S>> {
         if work.parts.letters.is_none() {
             config.retry.exhausted = crate::Exhausted::Halt;
         }
-        Ok(Runner { group, broker, work, config, probes, observers, counters: Arc::default() })
+        let (control, controlled) = control::channel();
+        Ok(Runner {
+            group,
+            broker,
+            work,
+            config,
+            probes,
+            observers,
+            counters: Arc::default(),
+            control,
+            controlled,
+        })
     }
 }
 

@@ -3,10 +3,12 @@
 use super::{
     RunError, Runner, Summary, Work,
     builder::{Config, Mode},
+    control::{Command, Controlled},
     counters::Counters,
     lane::{self, Report},
     partitions::{PartitionIndex, Partitions},
     progress::Progress,
+    telemetry::{Level, Telemetry},
     unit::{Outcome, Retry, Shared},
 };
 use crate::{
@@ -47,6 +49,8 @@ type Assigning = BoxFuture<'static, (Assignment, Result<Vec<Option<Checkpoint>>,
 /// Where a run stands.
 enum Phase {
     Running,
+    /// Nothing more is taken in: what is open is finished, retries included. Rebalances are answered.
+    Finishing,
     /// The source has ended: what is open is finished, retries included.
     Ended,
     /// Nothing new is started; what has started is finished until then.
@@ -76,6 +80,8 @@ struct Coordinator<S: InboxStore, A: Ack> {
     reports: mpsc::Receiver<Report<A::Receipt>>,
     /// Where assigned partitions begin is being read. Nothing else is asked of the broker until then.
     assigning: Option<Assigning>,
+    /// Somebody asked to take nothing in and start nothing.
+    is_paused: bool,
     /// Nothing is taken in or started before this, after an outage.
     paused_until: Option<Instant>,
     outages_in_a_row: u32,
@@ -97,6 +103,8 @@ pub(super) async fn run<B: Broker, S: InboxStore>(
         probes,
         observers,
         counters,
+        mut controlled,
+        ..
     } = runner;
     let (cancel, cancelled) = watch::channel(false);
     let shared = Arc::new(Shared {
@@ -118,7 +126,7 @@ pub(super) async fn run<B: Broker, S: InboxStore>(
         cancel: cancelled,
     });
     let mut coordinator = Coordinator::<S, B::Ack>::start(shared, broker.ack_handle(), cancel);
-    let ended = coordinator.run(&mut broker, shutdown).await;
+    let ended = coordinator.run(&mut broker, shutdown, &mut controlled).await;
     let by = after(coordinator.shared.config.shutdown_timeout);
     let written = coordinator.finish().await;
     let closed = broker.close(by).await.map_err(RunError::Broker);
@@ -147,6 +155,7 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
             idle_lanes: (0..lanes).rev().collect(),
             reports,
             assigning: None,
+            is_paused: false,
             paused_until: None,
             outages_in_a_row: 0,
             random: shared.random(),
@@ -157,19 +166,28 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
         }
     }
 
-    async fn run<B>(&mut self, broker: &mut B, shutdown: impl Future<Output = ()>) -> Result<(), RunError>
+    async fn run<B>(
+        &mut self,
+        broker: &mut B,
+        shutdown: impl Future<Output = ()>,
+        controlled: &mut Controlled,
+    ) -> Result<(), RunError>
     where
         B: Broker<Receipt = A::Receipt, Ack = A>,
     {
         let mut shutdown = pin!(shutdown);
+        let mut telemetry = Telemetry::new(&self.shared.group);
         let mut broker_failures = 0;
         let mut broker_waits_until: Option<Instant> = None;
         loop {
             self.dispatch();
+            if Telemetry::IS_ON {
+                telemetry.report(self.shared.counters.read(), self.level());
+            }
             if self.is_done() {
                 return self.halt.take().map_or(Ok(()), Err);
             }
-            let is_running = matches!(self.phase, Phase::Running);
+            let is_running = matches!(self.phase, Phase::Running | Phase::Finishing);
             let credit = self.credit();
             let listens = is_running && broker_waits_until.is_none() && self.assigning.is_none();
             let is_assigning = is_running && self.assigning.is_some();
@@ -177,6 +195,7 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
             tokio::select! {
                 biased;
                 () = &mut shutdown, if !matches!(self.phase, Phase::Draining { .. }) => self.drain(),
+                Some(command) = controlled.commands.recv() => self.obey(command),
                 Some(report) = self.reports.recv() => self.absorb(report),
                 () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {
                     let now = Instant::now();
@@ -208,7 +227,7 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
         let lanes_idle = self.idle_lanes.len() == self.lanes.len();
         match self.phase {
             Phase::Running => false,
-            Phase::Ended => lanes_idle && self.flights.is_empty(),
+            Phase::Finishing | Phase::Ended => lanes_idle && self.flights.is_empty(),
             Phase::Draining { .. } => lanes_idle,
         }
     }
@@ -217,7 +236,8 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
         // Events are heard during an outage, too: a rebalance does not wait for the store. It is over
         // when a unit has come through, not when the next one tries.
         let is_trying = self.outages_in_a_row > 0 && self.idle_lanes.len() < self.lanes.len();
-        if self.paused_until.is_some() || is_trying {
+        let takes_in = matches!(self.phase, Phase::Running) && !self.is_paused;
+        if self.paused_until.is_some() || is_trying || !takes_in {
             return Credit::new(0, 0);
         }
         let config = &self.shared.config;
@@ -260,8 +280,43 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
         }
     }
 
+    fn level(&self) -> Level {
+        Level {
+            in_flight: self.flights.len(),
+            bytes: self.bytes,
+            queued: self.queues.len() + self.alone.len(),
+            suspended: self.later.len(),
+            busy_lanes: self.lanes.len() - self.idle_lanes.len(),
+        }
+    }
+
+    fn obey(&mut self, command: Command) {
+        tracing::debug!(target: "inbox", group = %self.shared.group, ?command, "steered");
+        match command {
+            Command::Pause => self.is_paused = true,
+            Command::Resume => self.is_paused = false,
+            Command::Drain => {
+                self.is_paused = false;
+                if matches!(self.phase, Phase::Running) {
+                    self.phase = Phase::Finishing;
+                }
+            }
+            Command::Shutdown(timeout) => {
+                let timeout = timeout.unwrap_or(self.shared.config.shutdown_timeout);
+                match &mut self.phase {
+                    Phase::Draining { by, .. } => *by = after(timeout).min(*by),
+                    _ => self.drain_within(timeout),
+                }
+            }
+        }
+    }
+
     fn drain(&mut self) {
-        let by = after(self.shared.config.shutdown_timeout);
+        self.drain_within(self.shared.config.shutdown_timeout);
+    }
+
+    fn drain_within(&mut self, timeout: Duration) {
+        let by = after(timeout);
         let (open, waiting) = (self.flights.len(), self.queues.len());
         tracing::debug!(target: "inbox", group = %self.shared.group, open, waiting, "draining");
         self.phase = Phase::Draining { by, cancelled: false };
@@ -286,7 +341,8 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
 
     /// Gives idle lanes what is ready.
     fn dispatch(&mut self) {
-        if self.paused_until.is_some() || matches!(self.phase, Phase::Draining { .. }) {
+        let is_held = self.is_paused || self.paused_until.is_some();
+        if is_held || matches!(self.phase, Phase::Draining { .. }) {
             return;
         }
         while let Some(&lane) = self.idle_lanes.last() {
@@ -332,7 +388,11 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
                 self.forget_lost();
             }
             Event::Idle => {}
-            Event::Ended => self.phase = Phase::Ended,
+            Event::Ended => {
+                if !matches!(self.phase, Phase::Draining { .. }) {
+                    self.phase = Phase::Ended;
+                }
+            }
         }
     }
 

@@ -8,15 +8,18 @@
 //! stable. Handlers run inside a span `handle` with `id` and `attempt`.
 
 mod builder;
+mod control;
 mod coordinator;
 mod counters;
 mod lane;
 mod partitions;
 mod progress;
+mod telemetry;
 mod transaction;
 mod unit;
 
 pub use builder::{BuildError, Runner, RunnerBuilder, StoreParts, Strategy, Work};
+pub use control::Control;
 pub use counters::{Counters, Summary};
 pub(crate) use progress::Place;
 
