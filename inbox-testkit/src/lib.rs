@@ -52,6 +52,7 @@ mod memory;
 mod oracle;
 mod recording;
 mod saboteurs;
+pub mod suite;
 
 pub use crash::{
     Call, CrashAck, CrashBroker, CrashPlan, CrashStore, Life, PlannedFailure, Reaction, Schedule, live,
