@@ -11,7 +11,7 @@
 // A case fails by panicking, as any test does.
 #![allow(clippy::panic, clippy::unwrap_used)]
 
-// pub mod broker;
+pub mod broker;
 pub mod store;
 
 mod run;
