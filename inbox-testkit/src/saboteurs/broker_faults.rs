@@ -44,7 +44,7 @@ pub enum BrokerFault {
     KeysLost,
     /// Answers every assignment itself.
     AssignmentsAnswered,
-    /// Promises confirmations that it does not have.
+    /// Says that it counts deliveries, and counts none.
     CountsNothing,
 }
 
