@@ -1,5 +1,7 @@
 //! The fake broker in its modes, and the wrappers around it, pass the broker suite.
 
+#![allow(clippy::unwrap_used)]
+
 mod harness;
 
 use harness::broker::OverFake;

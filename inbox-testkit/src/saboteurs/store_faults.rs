@@ -51,6 +51,10 @@ pub enum StoreFault {
     HoldOnlyReads,
     /// Keeps 32 bits of a position.
     PositionsCut,
+    /// Drops units of work instead of running them.
+    UnitsDropped,
+    /// Takes errors it does not know for permanent ones.
+    UnknownIsPermanent,
 }
 
 /// Does one thing wrong and passes everything else on.
@@ -184,11 +188,16 @@ impl<S: InboxStore> InboxStore for SpoiltStore<S> {
     }
 
     fn classify(&self, error: &(dyn Error + 'static)) -> FaultClass {
+        if self.is(StoreFault::UnknownIsPermanent) {
+            return FaultClass::Permanent;
+        }
         self.inner.classify(error)
     }
 
     fn run_unit(&self, unit: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        self.inner.run_unit(unit);
+        if !self.is(StoreFault::UnitsDropped) {
+            self.inner.run_unit(unit);
+        }
     }
 
     fn describe(&self) -> String {

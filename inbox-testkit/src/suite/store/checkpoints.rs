@@ -87,7 +87,7 @@ pub async fn from_is_compare_and_swap<H: StoreHarness>(h: &H) {
     let here = Checkpoint::new(3, 0, None);
     for wrong in [from(None, 0, 9), from(Some(2), 0, 9), from(Some(4), 0, 9), from(Some(3), 1, 9)] {
         let fenced = Moved::Fenced { found: Some(here.clone()) };
-        assert_eq!(advance(&store, &[wrong.clone()]).await, [fenced], "{wrong:?}");
+        assert_eq!(advance(&store, std::slice::from_ref(&wrong)).await, [fenced], "{wrong:?}");
         assert_eq!(at(&store).await.as_ref(), Some(&here));
     }
     assert_eq!(advance(&store, &[from(Some(3), 0, 4)]).await, [Moved::Done]);
