@@ -11,18 +11,30 @@ use tokio::{sync::oneshot, time::Instant};
 /// new events only behind `#[non_exhaustive]`.
 ///
 /// # Contract
+/// Each clause names the cases of `inbox_testkit::suite::broker` that check it.
+///
 /// 1. *At least once.* A delivery that was not settled as acknowledged is delivered again, at the
-///    latest by the next consumer of the same group.
+///    latest by the next consumer of the same group. (`unsettled_comes_again`, `close_gives_back`,
+///    `close_without_a_delivery`; what was acknowledged does not: `acknowledged_does_not_come_again`)
 /// 2. *Cancel safety.* Dropping the future of [`next`](Broker::next) may cause redelivery, never loss.
+///    (`cancelled_next_loses_nothing`)
 /// 3. *Credit.* One answer holds at most [`Credit::messages`] deliveries and, but for a single one that
 ///    is larger by itself, at most [`Credit::bytes`]. With no credit only other events are returned.
+///    (`credit_counts_messages`, `credit_counts_bytes`, `no_credit_no_deliveries`)
 /// 4. *Order.* Deliveries of one partition come with rising positions inside one assignment.
+///    (`order_is_kept`, `positions_rise`)
 /// 5. *Assignment.* A broker with partitions delivers from one only after it returned
 ///    [`Event::Assigned`] for it and the assignment was answered or dropped, and not after
-///    [`Event::Revoked`] or [`Event::Lost`].
+///    [`Event::Revoked`] or [`Event::Lost`]. (`nothing_before_the_assignment`,
+///    `assignment_begins_at_the_checkpoint`)
 /// 6. *Settlements.* A [`Settlement`] that is not acknowledged leads to redelivery, or to nothing where
-///    redelivery comes by itself; it never loses the message.
-/// 7. *End.* After [`Event::Ended`] nothing more comes; `next` goes on to answer `Ended`.
+///    redelivery comes by itself; it never loses the message. (`released_comes_again`,
+///    `delayed_release_comes_again`)
+/// 7. *End.* After [`Event::Ended`] nothing more comes; `next` goes on to answer `Ended`. (`ended_stays_ended`)
+/// 8. *Content.* A record comes as it was published, as far as the format can carry it; a tombstone is
+///    not an empty payload. (`payloads_are_exact`, `large_payload`, `tombstones`, `keys`, `headers`)
+/// 9. *Capabilities.* What a broker says of itself is true and does not change. (`capabilities_stay`,
+///    `deliveries_are_counted`)
 #[async_trait]
 pub trait Broker: Send + 'static {
     /// What names a delivery to this broker.
@@ -270,12 +282,15 @@ impl Capabilities {
 /// Takes settlements. Clones settle for the same broker.
 ///
 /// # Contract
-/// 1. One answer per settlement, in order.
+/// Each clause names the cases of `inbox_testkit::suite::broker` that check it.
+///
+/// 1. One answer per settlement, in order. (`one_answer_per_settlement`)
 /// 2. A settlement never covers a delivery that is not itself settled, also with cumulative
-///    acknowledgements.
+///    acknowledgements. (`settling_covers_nothing_else`, `settling_in_one_call_covers_nothing_else`)
 /// 3. A receipt from before a rebalance or reconnect changes nothing and is answered with
-///    [`Settled::Stale`].
+///    [`Settled::Stale`]. (`stale_receipts_change_nothing`; settled twice: `settling_twice_is_harmless`)
 /// 4. Dropping the future leaves each delivery settled or to be redelivered.
+///    (`cancelled_settle_loses_nothing`)
 #[async_trait]
 pub trait Ack: Clone + Send + Sync + 'static {
     /// What names a delivery.

@@ -76,10 +76,16 @@ pub enum Moved {
 /// A store that keeps checkpoints.
 ///
 /// # Contract
-/// 1. Moves become durable with their transaction, as the claims do.
-/// 2. One answer per move or partition, in order.
+/// Each clause names the cases of `inbox_testkit::suite::store` that check it.
+///
+/// 1. Moves become durable with their transaction, as the claims do. (`checkpoint_with_the_transaction`)
+/// 2. One answer per move or partition, in order. (`checkpoint_answers_in_order`)
 /// 3. [`hold`](Checkpoints::hold) keeps every other transaction from moving the checkpoints until this
-///    one ends.
+///    one ends. (`hold_excludes_others`)
+/// 4. [`MoveRule`] is obeyed, and [`take_over`](Checkpoints::take_over) fences the owner before.
+///    (`forward_never_goes_back`, `from_is_compare_and_swap`, `take_over_fences_the_owner_before`)
+/// 5. What is written reads back; a number that cannot be held is an error. (`marks_read_back`,
+///    `large_numbers_in_checkpoints`, `list_and_forget`)
 #[async_trait]
 pub trait Checkpoints: InboxStore {
     /// Reads checkpoints, outside of any transaction.

@@ -89,10 +89,18 @@ impl Conflict {
 /// A store that keeps letters and conflicts. Needed for dead-lettering.
 ///
 /// # Contract
+/// Each clause names the cases of `inbox_testkit::suite::store` that check it.
+///
 /// 1. What is written becomes durable with the transaction, as the claims do.
+///    (`letters_with_the_transaction`)
 /// 2. [`bury`](Letters::bury) gives the claim that this transaction holds the disposition *dead*.
+///    (`buried_is_dead`, `burying_spares_the_others`)
 /// 3. The same letter (group, scope, id) or the same conflict (group, scope, id, content) is kept once,
-///    however often it is written.
+///    however often it is written. (`letter_kept_once`, `letters_of_groups_are_separate`,
+///    `conflict_kept_once_and_counted`)
+/// 4. A record reads back as it was. A number that cannot be held is an error; in a text, NUL may be
+///    replaced. (`records_read_back_whole`, `absent_is_not_empty`, `large_payload`,
+///    `large_numbers_in_letters`, `nul_in_texts_is_survived`)
 #[async_trait]
 pub trait Letters: InboxStore {
     /// Writes letters, and the disposition *dead* into their claims, which this transaction made.
@@ -211,6 +219,13 @@ impl StoredConflict {
 }
 
 /// A store whose letters and conflicts can be looked at.
+///
+/// # Contract
+/// Each clause names the cases of `inbox_testkit::suite::store` that check it.
+///
+/// 1. Pages go up by number, and cover every record once. (`pages_cover_everything_once`)
+/// 2. A letter is found by its number. (`letter_by_number`)
+/// 3. Counts are exact, groups by name. (`rows_are_counted_by_group`)
 #[async_trait]
 pub trait Inspect: Letters {
     /// Letters by rising number, payloads included.

@@ -9,17 +9,33 @@ use std::{error::Error, future::Future, ops::DerefMut, pin::Pin, time::Duration}
 /// Anyone may implement this trait. New methods come only with a default.
 ///
 /// # Contract
+/// Each clause names the cases of `inbox_testkit::suite::store` that check it.
+///
 /// 1. *Atomic.* What is written through one transaction, by the store or by the handler, becomes
 ///    durable with [`commit`](InboxStore::commit) as a whole, or not at all.
+///    (`commit_is_atomic`, `rollback_leaves_nothing`, `large_effect`)
 /// 2. *Claims.* [`claim`](InboxStore::claim) answers `Fresh` for at most one committed transaction per
 ///    (group, scope, id) while the row is kept. The row it writes has the disposition *applied*.
+///    Names are compared byte by byte. (`fresh_once`, `one_of_many_is_fresh`, `groups_are_separate`,
+///    `scopes_are_separate`, `ids_are_exact`, `answers_in_the_order_of_requests`,
+///    `a_thousand_keys_in_one_call`)
 /// 3. *Found.* An answer other than `Fresh` tells of a row that is committed, not of one that another
 ///    transaction could still take back. The undecided ones are [`StoreError::Busy`].
+///    (`duplicate_found_after_reopen`, `found_rows_stay`, `dead_is_found`,
+///    `conflict_tells_what_is_stored`, `fingerprints_of_other_versions`; `undecided_is_busy`,
+///    `rollback_lets_the_other_have_it`, `waiting_ends_with_the_other`, `crossing_batches`,
+///    `other_keys_are_not_in_the_way`)
 /// 4. *Commit.* `Ok` means that claims and effects are durable. A transaction that was aborted, that
 ///    the database rolled back by itself, or that the handler ended is [`CommitError::RolledBack`].
-/// 5. *Drop.* A dropped transaction never commits; its locks end soon.
+///    (`commit_is_durable`, `empty_transaction_commits`, `hidden_failure`, `rolled_back_by_hand`,
+///    `writes_after_a_rollback_by_hand`, `committed_by_hand`, `deferred_constraint`, `connection_cut`)
+/// 5. *Drop.* A dropped transaction never commits; its locks end soon. (`drop_leaves_nothing`,
+///    `drop_frees`)
 /// 6. *Resolve.* [`resolve`](InboxStore::resolve) answers when the fate of the keys is definite: it
 ///    waits, or fails, while a transaction that could still commit them is open.
+///    (`resolve_tells_what_is_committed`, `resolve_does_not_guess`)
+/// 7. *Errors and units.* Errors that the store does not know are the handler's; a unit of work that is
+///    handed over runs to its end. (`unknown_errors_are_the_handlers`, `unit_runs_to_its_end`)
 #[async_trait]
 pub trait InboxStore: Send + Sync + 'static {
     /// An open transaction. It owns its connection and derefs to the driver's connection type, so that

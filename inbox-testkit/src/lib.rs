@@ -11,8 +11,10 @@
 //! - [`RecordingBroker`] writes a [`History`], in which each acknowledgement stands beside what the
 //!   database had committed at that moment, as a [`Witness`] outside the run saw it.
 //! - [`Oracle`] judges history and [`FinalState`] against what was [`Expected`], one function per promise.
-//! - [`ClaimElsewhere`], [`LyingCommit`], [`TwistedClaims`] and [`Cumulative::PlantedHighest`] are
-//!   planted faults: a suite that lets them pass is blind.
+//! - [`suite`] holds what every store and every broker has to pass, a test per promise:
+//!   [`store_suite!`] and [`broker_suite!`].
+//! - [`ClaimElsewhere`], [`LyingCommit`], [`TwistedClaims`], [`SpoiltStore`], [`SpoiltBroker`] and
+//!   [`Cumulative::PlantedHighest`] are planted faults: a suite that lets them pass is blind.
 //!
 //! All of it is deterministic: time is tokio's, randomness is a seeded generator handed in.
 //!
@@ -52,6 +54,7 @@ mod memory;
 mod oracle;
 mod recording;
 mod saboteurs;
+pub mod suite;
 
 pub use crash::{
     Call, CrashAck, CrashBroker, CrashPlan, CrashStore, Life, PlannedFailure, Reaction, Schedule, live,
@@ -74,4 +77,7 @@ pub use oracle::{
     nothing_lost, order_kept,
 };
 pub use recording::{RecordingAck, RecordingBroker};
-pub use saboteurs::{ClaimElsewhere, Late, LyingCommit, TwistedClaims};
+pub use saboteurs::{
+    BrokerFault, ClaimElsewhere, Late, LyingCommit, SpoiltAck, SpoiltBroker, SpoiltStore, StoreFault,
+    TwistedClaims,
+};

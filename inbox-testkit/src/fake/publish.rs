@@ -63,6 +63,13 @@ impl Publish {
         self
     }
 
+    /// Adds a header without a value, as Kafka allows.
+    #[must_use]
+    pub fn header_without_value(mut self, name: impl Into<Box<str>>) -> Self {
+        self.headers.push(name, None);
+        self
+    }
+
     /// Sets the message type.
     #[must_use]
     pub fn message_type(self, message_type: impl Into<Box<str>>) -> Self {

@@ -1,0 +1,21 @@
+//! The reference store and the wrappers around it pass the store suite.
+
+mod harness;
+
+use harness::store::OverMemory;
+use inbox_testkit::{CrashPlan, CrashStore, store_suite};
+
+mod memory_store {
+    use super::*;
+    store_suite!(paused, OverMemory::new(|store| store));
+}
+
+mod memory_store_in_real_time {
+    use super::*;
+    store_suite!(OverMemory::new(|store| store));
+}
+
+mod crash_store {
+    use super::*;
+    store_suite!(paused, OverMemory::new(|store| CrashStore::new(store, &CrashPlan::dry())));
+}
