@@ -7,6 +7,8 @@ mod common;
 use common::*;
 use inbox_core::*;
 use inbox_testkit::*;
+// Both crates have a `Call`; this is the counted one.
+use inbox_testkit::Call;
 use std::time::Duration;
 
 /// Commits one claimed effect under a plan and tells the answer and whether it is stored.
