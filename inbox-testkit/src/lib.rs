@@ -13,6 +13,7 @@
 //! - [`Oracle`] judges history and [`FinalState`] against what was [`Expected`], one function per promise.
 //! - [`ClaimElsewhere`], [`LyingCommit`], [`TwistedClaims`] and [`Cumulative::PlantedHighest`] are
 //!   planted faults: a suite that lets them pass is blind.
+//! - [`conformance`] holds the clauses of store abilities as tests, for the stores' own crates to call.
 //!
 //! All of it is deterministic: time is tokio's, randomness is a seeded generator handed in.
 //!
@@ -41,6 +42,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod conformance;
 mod crash;
 mod delegate;
 mod enumeration;
