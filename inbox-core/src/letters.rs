@@ -42,6 +42,17 @@ impl LetterReason {
 /// The longest error text that is kept, in bytes.
 pub const ERROR_BYTES_MAX: usize = 4096;
 
+/// An error text as it is kept: cut to [`ERROR_BYTES_MAX`] between two characters, with `…` behind it.
+pub fn cut_error(error: impl Into<String>) -> String {
+    let mut error = error.into();
+    if error.len() > ERROR_BYTES_MAX {
+        let end = (0..=ERROR_BYTES_MAX - '…'.len_utf8()).rev().find(|&i| error.is_char_boundary(i));
+        error.truncate(end.unwrap_or(0));
+        error.push('…');
+    }
+    error
+}
+
 /// A dead message, to be written down.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -59,13 +70,7 @@ pub struct Letter {
 impl Letter {
     /// A letter about `message`.
     pub fn new(message: Message, reason: LetterReason, error: impl Into<String>, attempts: u32) -> Self {
-        let mut error = error.into();
-        if error.len() > ERROR_BYTES_MAX {
-            let end = (0..=ERROR_BYTES_MAX - 3).rev().find(|&i| error.is_char_boundary(i)).unwrap_or(0);
-            error.truncate(end);
-            error.push('…');
-        }
-        Self { message, reason, error, attempts }
+        Self { message, reason, error: cut_error(error), attempts }
     }
 }
 
@@ -275,5 +280,20 @@ impl GroupStats {
     /// No rows yet.
     pub fn new(group: impl Into<String>) -> Self {
         Self { group: group.into(), ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_cut_between_characters() {
+        let whole = "x".repeat(ERROR_BYTES_MAX);
+        assert_eq!(cut_error(whole.as_str()), whole);
+        assert_eq!(cut_error(whole + "x"), "x".repeat(ERROR_BYTES_MAX - 3) + "…");
+        // 4093 is odd, so the last é does not fit.
+        let cut = cut_error("é".repeat(ERROR_BYTES_MAX));
+        assert_eq!(cut, "é".repeat((ERROR_BYTES_MAX - 4) / 2) + "…");
     }
 }

@@ -45,7 +45,7 @@ pub use identity::{ClaimKey, Group, MessageId, NAME_BYTES_MAX, NameError, RESERV
 pub use json::{JsonPointer, PointerError};
 pub use letters::{
     Conflict, ERROR_BYTES_MAX, GroupStats, Inspect, Letter, LetterReason, Letters, Page, StoredConflict,
-    StoredLetter,
+    StoredLetter, cut_error,
 };
 pub use machine::{
     Answer, Claimed, CommitFailed, Conflicting, Doubt, Finished, Found, Received, Resolved, Settlement,

@@ -1,6 +1,7 @@
 //! Claims: the rows by which a message is known again.
 
 use crate::{
+    SqliteStore,
     convert::{now_ms, read_fingerprint},
     error::failed,
     statements::Statements,
@@ -49,11 +50,7 @@ pub(crate) fn claim(
     requests: &[ClaimRequest],
     claimed: &[(i64, ClaimKey)],
 ) -> Result<Vec<Claim>, ClaimError> {
-    let mut order: Vec<usize> = (0..requests.len()).collect();
-    order.sort_unstable_by(|&a, &b| requests[a].key.cmp(&requests[b].key));
-    if let Some(pair) = order.windows(2).find(|pair| requests[pair[0]].key == requests[pair[1]].key) {
-        return Err(ClaimError::Repeated(requests[pair[0]].key.clone()));
-    }
+    let order = sorted(requests)?;
     let now_ms = now_ms();
     let mut claims = vec![Claim::Fresh; requests.len()];
     let mut insert = connection.prepare_cached(&sql.claim)?;
@@ -79,6 +76,16 @@ pub(crate) fn claim(
     Ok(claims)
 }
 
+/// The places of the requests by rising key; each key may be asked for once.
+pub(crate) fn sorted(requests: &[ClaimRequest]) -> Result<Vec<usize>, ClaimError> {
+    let mut order: Vec<usize> = (0..requests.len()).collect();
+    order.sort_unstable_by(|&a, &b| requests[a].key.cmp(&requests[b].key));
+    match order.windows(2).find(|pair| requests[pair[0]].key == requests[pair[1]].key) {
+        Some(pair) => Err(ClaimError::Repeated(requests[pair[0]].key.clone())),
+        None => Ok(order),
+    }
+}
+
 /// Reads the row of a key.
 pub(crate) fn find(
     connection: &Connection,
@@ -91,6 +98,30 @@ pub(crate) fn find(
         Ok((read_disposition(row, 0)?, read_fingerprint(row, 1)?))
     })
     .optional()
+}
+
+impl SqliteStore {
+    /// Gives a claim that this transaction holds another disposition.
+    pub(crate) fn mark_claim(
+        &self,
+        connection: &Connection,
+        doing: &str,
+        group_id: i64,
+        key: &ClaimKey,
+        disposition: Disposition,
+    ) -> Result<(), StoreError> {
+        let rows = connection
+            .prepare_cached(&self.inner.sql.mark_claim)
+            .and_then(|mut mark| {
+                mark.execute((group_id, key.scope.as_str(), key.id.as_str(), disposition.code()))
+            })
+            .map_err(|e| self.failed(doing, e))?;
+        if rows == 1 {
+            return Ok(());
+        }
+        let message = format!("{doing}: the claim of {key} is no longer there; the handler removed it");
+        Err(StoreError::failed(FaultClass::HandlerFault, message))
+    }
 }
 
 /// Reads a disposition.

@@ -7,8 +7,8 @@ use crate::{
 };
 use async_trait::async_trait;
 use inbox_core::{
-    Conflict, Disposition, FaultClass, Group, GroupStats, Inspect, Letter, Letters, Page, StoreError,
-    StoredConflict, StoredLetter,
+    Conflict, Disposition, Group, GroupStats, Inspect, Letter, Letters, Page, StoreError, StoredConflict,
+    StoredLetter,
 };
 use rusqlite::{OptionalExtension, Row, ToSql, params_from_iter};
 
@@ -31,16 +31,10 @@ impl Letters for SqliteStore {
             tx.prepare_cached(&self.inner.sql.add_letter)
                 .and_then(|mut add| add.execute(params_from_iter(own.into_iter().chain(record.values()))))
                 .map_err(|e| self.failed(doing, e))?;
-            if tx.claimed.iter().any(|(group, own)| *group == group_id && own == key) {
-                let rows = tx
-                    .prepare_cached(&self.inner.sql.mark_claim)
-                    .and_then(|mut mark| mark.execute((group_id, scope, id, Disposition::Dead.code())))
-                    .map_err(|e| self.failed(doing, e))?;
-                if rows != 1 {
-                    let message =
-                        format!("{doing}: the claim of {key} is no longer there; the handler removed it");
-                    return Err(StoreError::failed(FaultClass::HandlerFault, message));
-                }
+            if tx.holds(group_id, key) {
+                self.mark_claim(tx, doing, group_id, key, Disposition::Dead)?;
+                // There is none, unless the message was kept in this very transaction.
+                self.remove_stored(tx, group_id, key).map_err(|e| self.failed(doing, e))?;
             }
         }
         Ok(())

@@ -12,6 +12,7 @@
 //! | idle time-out | not enforced: there is no server that could |
 //! | in doubt | only after a handler replaced the connection's hooks; resolved under the write lock |
 //! | letters, conflicts, checkpoints | yes |
+//! | stored messages | yes; due times go by the clock of the host |
 //! | handlers | get a [`rusqlite::Connection`]; they run on the store's own thread |
 //!
 //! ```
@@ -38,8 +39,9 @@
 //!
 //! The parts: [`SqliteStore`] is the store and implements
 //! [`InboxStore`](inbox_core::InboxStore), [`Letters`](inbox_core::Letters),
-//! [`Inspect`](inbox_core::Inspect) and [`Checkpoints`](inbox_core::Checkpoints); [`SqliteOptions`] are
-//! its settings, [`OpenError`] what can be wrong with the file, and [`SqliteTx`] an open transaction.
+//! [`Inspect`](inbox_core::Inspect), [`Checkpoints`](inbox_core::Checkpoints) and
+//! [`StoredInbox`](inbox_core::StoredInbox); [`SqliteOptions`] are its settings, [`OpenError`] what can be
+//! wrong with the file, and [`SqliteTx`] an open transaction.
 //!
 //! The file must be on a local file system, and a process must not fork after it has opened a store.
 
@@ -56,6 +58,7 @@ mod options;
 mod schema;
 mod statements;
 mod store;
+mod stored;
 mod tx;
 mod writer;
 

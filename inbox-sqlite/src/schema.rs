@@ -6,7 +6,8 @@ use std::path::Path;
 
 /// What each version changes; the first entry makes version 1. `{p}` is the prefix. Entries are never
 /// edited once released, new ones are added behind.
-const MIGRATIONS: &[&str] = &["
+const MIGRATIONS: &[&str] = &[
+    "
 CREATE TABLE {p}groups (
   group_id INTEGER PRIMARY KEY,
   name TEXT NOT NULL UNIQUE
@@ -81,7 +82,32 @@ CREATE TABLE {p}init (
   digest BLOB NOT NULL PRIMARY KEY, -- SHA-256 of a script that was run
   applied_at_ms INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-"];
+",
+    "
+CREATE TABLE {p}stored ( -- the messages of claims with disposition 4
+  stored_id INTEGER PRIMARY KEY, -- rises in the order of keeping
+  group_id INTEGER NOT NULL,
+  scope TEXT NOT NULL,
+  id TEXT NOT NULL,
+  attempts INTEGER NOT NULL,
+  error TEXT, -- of the last attempt that failed
+  due_at_ms INTEGER NOT NULL, -- 0: at once
+  source TEXT NOT NULL,
+  partition INTEGER NOT NULL,
+  position_at INTEGER,
+  position_next INTEGER,
+  key BLOB,
+  native_id TEXT,
+  message_type TEXT,
+  headers TEXT NOT NULL,
+  payload BLOB,
+  timestamp_ms INTEGER,
+  oversize_bytes INTEGER,
+  UNIQUE (group_id, scope, id)
+) STRICT;
+CREATE INDEX {p}stored_due ON {p}stored (group_id, stored_id, due_at_ms);
+",
+];
 
 const VERSIONS: &str = "
 CREATE TABLE IF NOT EXISTS {p}schema (

@@ -12,6 +12,11 @@ pub(crate) struct Statements {
     pub(crate) mark_claim: String,
     pub(crate) add_letter: String,
     pub(crate) add_conflict: String,
+    pub(crate) add_stored: String,
+    pub(crate) remove_stored: String,
+    pub(crate) put_failure: String,
+    pub(crate) due: String,
+    pub(crate) next_due: String,
     pub(crate) letters: String,
     pub(crate) letter: String,
     pub(crate) conflicts: String,
@@ -59,6 +64,27 @@ impl Statements {
                  ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17) \
                  ON CONFLICT (group_id, scope, id, refused) \
                  DO UPDATE SET seen = seen + 1, last_at_ms = excluded.last_at_ms"
+            ),
+            // What may be there is the record of a claim that somebody removed by hand.
+            add_stored: format!(
+                "INSERT OR REPLACE INTO {p}stored (group_id, scope, id, attempts, due_at_ms, {RECORD_COLUMNS}) \
+                 VALUES (?1, ?2, ?3, 0, 0, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)"
+            ),
+            remove_stored: format!("DELETE FROM {p}stored WHERE group_id = ?1 AND scope = ?2 AND id = ?3"),
+            put_failure: format!(
+                "UPDATE {p}stored SET attempts = ?4, error = ?5, due_at_ms = ?6 \
+                 WHERE group_id = ?1 AND scope = ?2 AND id = ?3"
+            ),
+            // The index holds what decides, in the order that is wanted: only rows that are due are read, and
+            // no more than asked for, however many are kept.
+            due: format!(
+                "SELECT s.scope, s.id, c.fingerprint, s.attempts, s.error, {RECORD_COLUMNS} \
+                 FROM {p}stored s INDEXED BY {p}stored_due CROSS JOIN {p}claims c USING (group_id, scope, id) \
+                 WHERE s.group_id = ?1 AND s.due_at_ms <= ?2 AND c.disposition = ?3 \
+                 ORDER BY s.stored_id LIMIT ?4"
+            ),
+            next_due: format!(
+                "SELECT min(due_at_ms) FROM {p}stored INDEXED BY {p}stored_due WHERE group_id = ?1"
             ),
             letters: format!(
                 "{letter} WHERE l.letter_id > ?1 AND (?2 IS NULL OR g.name = ?2) ORDER BY l.letter_id LIMIT ?3"

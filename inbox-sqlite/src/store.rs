@@ -47,7 +47,7 @@ pub struct SqliteStore {
 pub(crate) struct Inner {
     place: Place,
     options: SqliteOptions,
-    name: String,
+    pub(crate) name: String,
     pub(crate) sql: Statements,
     slot: Arc<AsyncMutex<Slot>>,
     /// Committed rows of groups, which are never removed.

@@ -35,6 +35,11 @@ impl SqliteTx {
         Self { writer: Some(writer), slot, groups: Vec::new(), claimed: Vec::new() }
     }
 
+    /// Whether this transaction made the claim.
+    pub(crate) fn holds(&self, group_id: i64, key: &ClaimKey) -> bool {
+        self.claimed.iter().any(|(group, own)| *group == group_id && own == key)
+    }
+
     fn writer(&self) -> &Writer {
         // Taken only by `commit` and `drop`, which end the value.
         self.writer

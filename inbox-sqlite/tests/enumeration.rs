@@ -145,6 +145,11 @@ fn every_single_fault_in_batches_of_4_from_a_log_with_checkpoints() {
     assert_eq!(run.every_single_fault(Sqlite::new), 152);
 }
 
+#[test]
+fn every_single_fault_of_keeping_and_handling() {
+    assert_eq!(inbox_testkit::conformance::every_single_fault_of_a_stored_run(Sqlite::new), 171);
+}
+
 /// The oracle has to see a claim that commits without its effect over SQLite, too.
 #[test]
 fn a_row_without_its_effect_is_seen() {

@@ -117,4 +117,56 @@ macro_rules! checkpoints {
     };
 }
 
-pub(crate) use {checkpoints, inspect, letters};
+/// `StoredInbox`, for wrappers that spoil something else.
+macro_rules! stored {
+    ($wrapper:ident) => {
+        #[async_trait::async_trait]
+        impl<S: inbox_core::StoredInbox> inbox_core::StoredInbox for $wrapper<S> {
+            async fn keep(
+                &self,
+                tx: &mut S::Tx,
+                group: &inbox_core::Group,
+                messages: &[inbox_core::Message],
+            ) -> Result<(), inbox_core::StoreError> {
+                self.inner.keep(tx, group, messages).await
+            }
+
+            async fn reclaim(
+                &self,
+                tx: &mut S::Tx,
+                group: &inbox_core::Group,
+                requests: &[inbox_core::ClaimRequest],
+            ) -> Result<Vec<inbox_core::Claim>, inbox_core::StoreError> {
+                self.inner.reclaim(tx, group, requests).await
+            }
+
+            async fn record_failure(
+                &self,
+                group: &inbox_core::Group,
+                key: &inbox_core::ClaimKey,
+                attempts: u32,
+                error: &str,
+                retry_in: std::time::Duration,
+            ) -> Result<(), inbox_core::StoreError> {
+                self.inner.record_failure(group, key, attempts, error, retry_in).await
+            }
+
+            async fn due(
+                &self,
+                group: &inbox_core::Group,
+                rows_max: u32,
+            ) -> Result<Vec<inbox_core::StoredMessage>, inbox_core::StoreError> {
+                self.inner.due(group, rows_max).await
+            }
+
+            async fn next_due(
+                &self,
+                group: &inbox_core::Group,
+            ) -> Result<Option<std::time::Duration>, inbox_core::StoreError> {
+                self.inner.next_due(group).await
+            }
+        }
+    };
+}
+
+pub(crate) use {checkpoints, inspect, letters, stored};

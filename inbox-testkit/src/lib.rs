@@ -15,6 +15,7 @@
 //!   [`store_suite!`] and [`broker_suite!`].
 //! - [`ClaimElsewhere`], [`LyingCommit`], [`TwistedClaims`], [`SpoiltStore`], [`SpoiltBroker`] and
 //!   [`Cumulative::PlantedHighest`] are planted faults: a suite that lets them pass is blind.
+//! - [`conformance`] holds the clauses of store abilities as tests, for the stores' own crates to call.
 //!
 //! All of it is deterministic: time is tokio's, randomness is a seeded generator handed in.
 //!
@@ -43,6 +44,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod conformance;
 mod crash;
 mod delegate;
 mod enumeration;

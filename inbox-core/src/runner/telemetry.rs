@@ -47,9 +47,12 @@ mod facade {
     use crate::Group;
     use metrics::{Counter, Gauge, counter, gauge};
 
+    /// How a count is read.
+    type Read = fn(&Summary) -> u64;
+
     /// Handles that are looked up once per run.
     pub(crate) struct Telemetry {
-        outcomes: [(fn(&Summary) -> u64, Counter); 8],
+        outcomes: [(Read, Counter); 8],
         failed_attempts: Counter,
         commits: Counter,
         /// What was reported before: counters go on where another run of the group has left them.

@@ -16,6 +16,14 @@ pub enum Call {
     Bury,
     /// Conflicts are written.
     RecordConflicts,
+    /// Messages are kept in their claims.
+    Keep,
+    /// Stored messages are taken, to be handled.
+    Reclaim,
+    /// A failed attempt is written into a stored row.
+    RecordFailure,
+    /// Stored messages that are due are read.
+    Due,
     /// Checkpoints are locked.
     Hold,
     /// Checkpoints are moved.
@@ -44,6 +52,10 @@ impl Call {
             Self::Handler => "handler",
             Self::Bury => "bury",
             Self::RecordConflicts => "record_conflicts",
+            Self::Keep => "keep",
+            Self::Reclaim => "reclaim",
+            Self::RecordFailure => "record_failure",
+            Self::Due => "due",
             Self::Hold => "hold",
             Self::Advance => "advance",
             Self::Commit => "commit",

@@ -4,10 +4,10 @@ use super::{Call, CrashPlan};
 use async_trait::async_trait;
 use inbox_core::{
     Checkpoint, CheckpointMove, Checkpoints, Claim, ClaimKey, ClaimRequest, CommitError, Conflict,
-    FaultClass, Group, InboxStore, Letter, Letters, Moved, Partition, Resolution, Source, StoreError,
-    TxLimits,
+    FaultClass, Group, InboxStore, Letter, Letters, Message, Moved, Partition, Resolution, Source,
+    StoreError, StoredInbox, StoredMessage, TxLimits,
 };
-use std::{error::Error, future::Future, pin::Pin};
+use std::{error::Error, future::Future, pin::Pin, time::Duration};
 
 /// A store whose calls are counted and hit by a [`CrashPlan`].
 #[derive(Debug, Clone)]
@@ -150,6 +150,43 @@ impl<S: Checkpoints> Checkpoints for CrashStore<S> {
         source: &Source,
     ) -> Result<Vec<(Partition, Checkpoint)>, StoreError> {
         self.inner.list_checkpoints(group, source).await
+    }
+}
+
+#[async_trait]
+impl<S: StoredInbox> StoredInbox for CrashStore<S> {
+    async fn keep(&self, tx: &mut S::Tx, group: &Group, messages: &[Message]) -> Result<(), StoreError> {
+        self.perform(Call::Keep, self.inner.keep(tx, group, messages)).await
+    }
+
+    async fn reclaim(
+        &self,
+        tx: &mut S::Tx,
+        group: &Group,
+        requests: &[ClaimRequest],
+    ) -> Result<Vec<Claim>, StoreError> {
+        self.perform(Call::Reclaim, self.inner.reclaim(tx, group, requests)).await
+    }
+
+    async fn record_failure(
+        &self,
+        group: &Group,
+        key: &ClaimKey,
+        attempts: u32,
+        error: &str,
+        retry_in: Duration,
+    ) -> Result<(), StoreError> {
+        let record = self.inner.record_failure(group, key, attempts, error, retry_in);
+        self.perform(Call::RecordFailure, record).await
+    }
+
+    async fn due(&self, group: &Group, rows_max: u32) -> Result<Vec<StoredMessage>, StoreError> {
+        self.perform(Call::Due, self.inner.due(group, rows_max)).await
+    }
+
+    /// Not counted: it changes nothing, and how often it is asked depends on the time.
+    async fn next_due(&self, group: &Group) -> Result<Option<Duration>, StoreError> {
+        self.inner.next_due(group).await
     }
 }
 

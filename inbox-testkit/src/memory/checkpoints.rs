@@ -4,8 +4,7 @@ use super::{MemoryStore, MemoryTx, state::Lock};
 use crate::lock::lock;
 use async_trait::async_trait;
 use inbox_core::{
-    Checkpoint, CheckpointMove, Checkpoints, FaultClass, Group, InboxStore, MoveRule, Moved, Partition,
-    Source, StoreError, TxLimits,
+    Checkpoint, CheckpointMove, Checkpoints, Group, MoveRule, Moved, Partition, Source, StoreError, TxLimits,
 };
 
 fn locks(group: &Group, partitions: impl IntoIterator<Item = Partition>) -> Vec<Lock> {
@@ -21,12 +20,6 @@ impl MemoryStore {
     fn seen(&self, tx: &MemoryTx, group: &Group, partition: &Partition) -> Option<Checkpoint> {
         let own = tx.writes.checkpoints.get(&(group.clone(), partition.clone()));
         own.cloned().or_else(|| self.committed(group, partition))
-    }
-
-    async fn commit_own(&self, tx: MemoryTx) -> Result<(), StoreError> {
-        self.commit(tx).await.map_err(|error| {
-            StoreError::failed(FaultClass::Outage, "committing checkpoints").caused_by(error)
-        })
     }
 }
 
@@ -56,7 +49,7 @@ impl Checkpoints for MemoryStore {
             tx.writes.checkpoints.insert((group.clone(), partition.clone()), checkpoint.clone());
             taken.push(checkpoint);
         }
-        self.commit_own(tx).await?;
+        self.commit_own(tx, "checkpoints").await?;
         Ok(taken)
     }
 

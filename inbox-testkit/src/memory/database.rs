@@ -3,10 +3,10 @@
 use super::{
     ClaimRow, EffectRow, MemoryStore,
     connection::{MemoryConnection, MemoryTx},
-    state::State,
+    state::{Record, State},
 };
 use crate::{Evidence, Witness, lock::lock};
-use inbox_core::{ClaimKey, Fingerprint, Group, StoredConflict, StoredLetter, TxLimits};
+use inbox_core::{ClaimKey, Fingerprint, Group, StoredConflict, StoredLetter, StoredMessage, TxLimits};
 use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 
@@ -68,7 +68,20 @@ impl MemoryDatabase {
     pub fn claims(&self, group: &Group) -> Vec<(ClaimKey, ClaimRow)> {
         let state = lock(&self.0.state);
         let of_group = state.claims.iter().filter(|((g, _), _)| g == group);
-        of_group.map(|((_, key), row)| (key.clone(), *row)).collect()
+        of_group.map(|((_, key), row)| (key.clone(), row.look())).collect()
+    }
+
+    /// The messages that a group keeps, due or not, in the order in which they were kept.
+    pub fn stored(&self, group: &Group) -> Vec<StoredMessage> {
+        self.records(group).into_iter().map(|record| record.stored).collect()
+    }
+
+    pub(super) fn records(&self, group: &Group) -> Vec<Record> {
+        let state = lock(&self.0.state);
+        let of_group = state.claims.iter().filter(|((g, _), _)| g == group);
+        let mut records: Vec<Record> = of_group.filter_map(|(_, row)| row.record.clone()).collect();
+        records.sort_by_key(|record| record.number);
+        records
     }
 
     /// The letters of a group.

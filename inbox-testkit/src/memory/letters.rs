@@ -15,6 +15,7 @@ impl Letters for MemoryStore {
                 return Err(StoreError::failed(FaultClass::Permanent, message));
             };
             row.disposition = Disposition::Dead;
+            row.record = None;
             tx.writes.letters.push((group.clone(), letter.clone()));
         }
         Ok(())

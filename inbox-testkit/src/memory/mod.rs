@@ -8,6 +8,7 @@ mod inspect;
 mod letters;
 mod state;
 mod store;
+mod stored;
 mod waiting;
 
 pub use connection::{MemoryConnection, MemoryError, MemoryTx};

@@ -3,17 +3,48 @@
 use super::EffectRow;
 use inbox_core::{
     Checkpoint, ClaimKey, Conflict, Disposition, Fingerprint, Group, Letter, Partition, StoredConflict,
-    StoredLetter,
+    StoredLetter, StoredMessage,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
+use tokio::time::Instant;
 
-/// A row of the inbox.
+/// A row of the inbox, as it is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClaimRow {
     /// What became of the message.
     pub disposition: Disposition,
     /// The content it was claimed for.
     pub fingerprint: Fingerprint,
+}
+
+/// A row of the inbox, as it is kept.
+#[derive(Debug, Clone)]
+pub(super) struct Row {
+    pub(super) disposition: Disposition,
+    pub(super) fingerprint: Fingerprint,
+    /// Present while the disposition is *stored*.
+    pub(super) record: Option<Record>,
+}
+
+impl Row {
+    pub(super) fn applied(fingerprint: Fingerprint) -> Self {
+        Self { disposition: Disposition::Applied, fingerprint, record: None }
+    }
+
+    pub(super) fn look(&self) -> ClaimRow {
+        ClaimRow { disposition: self.disposition, fingerprint: self.fingerprint }
+    }
+}
+
+/// A message that is kept in its row.
+#[derive(Debug, Clone)]
+pub(super) struct Record {
+    pub(super) stored: StoredMessage,
+    /// Its place in the order of keeping.
+    pub(super) number: u64,
+    /// When it is due; at once when absent. By tokio's clock, which is the runtime's own when it is paused:
+    /// for a later runtime, what the earlier one had skipped is still to come.
+    pub(super) due_at: Option<Instant>,
 }
 
 /// What one transaction at a time may hold.
@@ -26,7 +57,7 @@ pub(super) enum Lock {
 /// What a transaction has written and nobody else sees yet.
 #[derive(Debug, Default)]
 pub(super) struct Writes {
-    pub(super) claims: BTreeMap<(Group, ClaimKey), ClaimRow>,
+    pub(super) claims: BTreeMap<(Group, ClaimKey), Row>,
     pub(super) rows: Vec<(String, EffectRow)>,
     pub(super) counters: BTreeMap<String, i64>,
     pub(super) letters: Vec<(Group, Letter)>,
@@ -36,7 +67,7 @@ pub(super) struct Writes {
 
 #[derive(Debug, Default)]
 pub(super) struct State {
-    pub(super) claims: BTreeMap<(Group, ClaimKey), ClaimRow>,
+    pub(super) claims: BTreeMap<(Group, ClaimKey), Row>,
     pub(super) tables: BTreeMap<String, Vec<EffectRow>>,
     pub(super) counters: BTreeMap<String, i64>,
     pub(super) letters: Vec<StoredLetter>,
@@ -45,6 +76,7 @@ pub(super) struct State {
     locks: HashMap<Lock, u64>,
     open: HashSet<u64>,
     begun: u64,
+    kept: u64,
     pub(super) unavailable: bool,
 }
 
@@ -62,6 +94,12 @@ impl State {
 
     pub(super) fn open_count(&self) -> usize {
         self.open.len()
+    }
+
+    /// The next place in the order of keeping. A rollback leaves a gap.
+    pub(super) fn next_number(&mut self) -> u64 {
+        self.kept += 1;
+        self.kept
     }
 
     /// Ends a transaction without a trace.

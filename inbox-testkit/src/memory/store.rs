@@ -3,13 +3,13 @@
 use super::{
     MemoryDatabase, MemoryError,
     connection::{MemoryConnection, MemoryTx},
-    state::{ClaimRow, Lock},
+    state::{Lock, Row},
 };
 use crate::lock::lock;
 use async_trait::async_trait;
 use inbox_core::{
-    Claim, ClaimKey, ClaimRequest, CommitError, Disposition, FaultClass, Group, InboxStore, Resolution,
-    StoreError, TxLimits,
+    Claim, ClaimKey, ClaimRequest, CommitError, FaultClass, Group, InboxStore, Resolution, StoreError,
+    TxLimits,
 };
 use std::error::Error;
 
@@ -32,6 +32,13 @@ impl MemoryStore {
         }
         let id = state.open();
         Ok(MemoryTx::new(MemoryConnection::new(self.database.clone(), id, limits.clone())))
+    }
+
+    /// Commits a transaction of the store's own.
+    pub(super) async fn commit_own(&self, tx: MemoryTx, doing: &str) -> Result<(), StoreError> {
+        self.commit(tx).await.map_err(|error| {
+            StoreError::failed(FaultClass::Outage, format!("committing {doing}")).caused_by(error)
+        })
     }
 
     fn look(&self, tx: &MemoryTx, group: &Group, request: &ClaimRequest) -> Option<Claim> {
@@ -74,7 +81,7 @@ impl InboxStore for MemoryStore {
             // The transaction may have been cut while it waited; then it holds nothing.
             tx.check()?;
             if answer == Claim::Fresh {
-                let row = ClaimRow { disposition: Disposition::Applied, fingerprint: request.fingerprint };
+                let row = Row::applied(request.fingerprint);
                 tx.writes.claims.insert((group.clone(), request.key.clone()), row);
             }
             claims[i] = answer;

@@ -71,3 +71,4 @@ impl<S: InboxStore> InboxStore for ClaimElsewhere<S> {
 crate::delegate::letters!(ClaimElsewhere);
 crate::delegate::inspect!(ClaimElsewhere);
 crate::delegate::checkpoints!(ClaimElsewhere);
+crate::delegate::stored!(ClaimElsewhere);

@@ -103,3 +103,4 @@ impl<S: InboxStore> InboxStore for LyingCommit<S> {
 crate::delegate::letters!(LyingCommit);
 crate::delegate::inspect!(LyingCommit);
 crate::delegate::checkpoints!(LyingCommit);
+crate::delegate::stored!(LyingCommit);

@@ -73,3 +73,4 @@ impl<S: InboxStore> InboxStore for TwistedClaims<S> {
 crate::delegate::letters!(TwistedClaims);
 crate::delegate::inspect!(TwistedClaims);
 crate::delegate::checkpoints!(TwistedClaims);
+crate::delegate::stored!(TwistedClaims);
