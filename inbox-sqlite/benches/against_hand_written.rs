@@ -3,6 +3,8 @@
 //!
 //! `cargo bench -p inbox-sqlite`
 
+#![allow(clippy::print_stdout)]
+
 use inbox_core::{Failure, IdFrom, Json, JsonPointer, Runner};
 use inbox_file::FileBroker;
 use inbox_sqlite::{SqliteStore, Tx, blocking};

@@ -1,5 +1,8 @@
 //! The runner over SQLite: every single fault of the shared enumeration.
 
+// Helpers outside of test functions unwrap too.
+#![allow(clippy::unwrap_used)]
+
 use inbox_core::{ClaimKey, Disposition, Failure, Fingerprint, Group, Message, MessageId, Scope};
 use inbox_sqlite::{SqliteStore, Synchronous};
 use inbox_testkit::{EffectRow, Enumeration, Evidence, FakeOptions, FinalState, Witness, World};
@@ -84,30 +87,29 @@ impl World for Sqlite {
             query.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect()
         };
         let mut effects = look.prepare("SELECT id, key, content, seq FROM effects ORDER BY seq").unwrap();
-        let mut state = FinalState::default();
-        state.effects = effects
-            .query_map([], |row| {
-                Ok(EffectRow {
-                    id: row.get(0)?,
-                    key: row.get(1)?,
-                    content: fingerprint(&row.get::<_, Vec<u8>>(2)?),
-                    seq: row.get::<_, i64>(3)?.unsigned_abs(),
-                })
+        let rows_of = effects.query_map([], |row| {
+            Ok(EffectRow {
+                id: row.get(0)?,
+                key: row.get(1)?,
+                content: fingerprint(&row.get::<_, Vec<u8>>(2)?),
+                seq: row.get::<_, i64>(3)?.unsigned_abs(),
             })
-            .unwrap()
-            .map(Result::unwrap)
-            .collect();
-        state.counter = look.query_row("SELECT applied FROM counter", [], |row| row.get(0)).unwrap();
-        for (id, _) in rows("SELECT id, fingerprint FROM inbox_claims") {
+        });
+        let claims = rows("SELECT id, fingerprint FROM inbox_claims").into_iter().map(|(id, _)| {
             let (disposition, _) = claim_of(&look, group, &id).unwrap();
-            state.claims.insert(id, disposition);
+            (id, disposition)
+        });
+        FinalState {
+            effects: rows_of.unwrap().map(Result::unwrap).collect(),
+            counter: look.query_row("SELECT applied FROM counter", [], |row| row.get(0)).unwrap(),
+            claims: claims.collect(),
+            letters: rows("SELECT id, x'' FROM inbox_letters").into_iter().map(|(id, _)| id).collect(),
+            conflicts: rows("SELECT id, refused FROM inbox_conflicts")
+                .into_iter()
+                .map(|(id, refused)| (id, fingerprint(&refused)))
+                .collect(),
+            ..FinalState::default()
         }
-        state.letters = rows("SELECT id, x'' FROM inbox_letters").into_iter().map(|(id, _)| id).collect();
-        state.conflicts = rows("SELECT id, refused FROM inbox_conflicts")
-            .into_iter()
-            .map(|(id, refused)| (id, fingerprint(&refused)))
-            .collect();
-        state
     }
 
     fn apply(connection: &mut Connection, message: &Message) -> Result<(), Failure> {
