@@ -2,6 +2,8 @@
 //!
 //! `cargo bench -p inbox-core`
 
+#![allow(clippy::print_stdout)]
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use inbox_core::*;

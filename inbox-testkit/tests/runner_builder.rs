@@ -55,7 +55,7 @@ fn groups_are_checked() {
 fn checkpoints_need_positions_and_brokers_without_progress_need_checkpoints() {
     let rig = Rig::with(&[]);
     let refused = rig.with_checkpoints(|_, _| Act::Apply).build().unwrap_err();
-    assert_eq!(refused, BuildError::NotPositional);
+    assert_eq!(refused, BuildError::NotPositional { option: "checkpoints" });
     assert_eq!(
         refused.to_string(),
         "option `checkpoints`: this broker's deliveries have no lasting positions"

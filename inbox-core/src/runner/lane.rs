@@ -67,7 +67,7 @@ impl<S: InboxStore, A: Ack> Lane<S, A> {
         if report.halt.is_some() || report.outage.is_some() || self.shared.is_cancelled() {
             return report;
         }
-        let is_kept = |tag: usize| report.finished.iter().any(|&finished| finished == (tag, Outcome::Stored));
+        let is_kept = |tag: usize| report.finished.contains(&(tag, Outcome::Stored));
         let kept = messages.into_iter().filter(|(tag, ..)| is_kept(*tag)).map(|(_, number, message)| {
             let mut received = Received::new(message, ());
             received.number = number;
