@@ -1,4 +1,5 @@
 //! The runner over SQLite: every single fault of the shared enumeration.
+#![allow(clippy::unwrap_used, clippy::field_reassign_with_default)]
 
 use inbox_core::{ClaimKey, Disposition, Failure, Fingerprint, Group, Message, MessageId, Scope};
 use inbox_sqlite::{SqliteStore, Synchronous};
