@@ -2,6 +2,7 @@
 //! statements, both durable (WAL, `synchronous=FULL`), interleaved in one run, median of five.
 //!
 //! `cargo bench -p inbox-sqlite`
+#![allow(clippy::print_stdout)] // A benchmark prints.
 
 #![allow(clippy::print_stdout)]
 

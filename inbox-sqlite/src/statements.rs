@@ -127,3 +127,22 @@ impl Statements {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::Connection;
+
+    /// However many messages are kept, a page of those that are due is read without sorting.
+    #[test]
+    fn what_is_due_is_found_through_the_index_in_its_order() {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(&crate::schema::script("p_")).unwrap();
+        let explain = format!("EXPLAIN QUERY PLAN {}", Statements::new("p_").due);
+        let mut plan = connection.prepare(&explain).unwrap();
+        let steps = plan.query_map((1, 1, 4, 10), |row| row.get("detail")).unwrap();
+        let steps: Vec<String> = steps.map(Result::unwrap).collect();
+        assert!(steps[0].contains("INDEX p_stored_due (group_id=?)"), "{steps:?}");
+        assert!(steps.iter().all(|step| step.starts_with("SEARCH")), "{steps:?}");
+    }
+}

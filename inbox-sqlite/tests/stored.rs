@@ -139,21 +139,3 @@ async fn a_position_beyond_sqlites_integers_is_an_error() {
     let kept = [Message::new(key("a"), request("a", "x").fingerprint, inbound)];
     assert_eq!(class(db.store.keep(&mut tx, &group(), &kept).await), FaultClass::Permanent);
 }
-
-/// However many are kept, a page of them is read through the index in its order, without sorting.
-#[tokio::test]
-async fn a_page_of_what_is_due_is_not_sorted() {
-    let db = Database::new().await;
-    keep(&db.store, &["a"]).await;
-    let look = Connection::open(&db.path).unwrap();
-    let mut plan = look
-        .prepare(
-            "EXPLAIN QUERY PLAN SELECT s.payload
-             FROM inbox_stored s INDEXED BY inbox_stored_due CROSS JOIN inbox_claims c USING (group_id, scope, id)
-             WHERE s.group_id = 1 AND s.due_at_ms <= 1 AND c.disposition = 4 ORDER BY s.stored_id LIMIT 10",
-        )
-        .unwrap();
-    let steps: Vec<String> =
-        plan.query_map([], |row| row.get("detail")).unwrap().map(Result::unwrap).collect();
-    assert!(steps.iter().all(|step| step.starts_with("SEARCH")), "{steps:?}");
-}
