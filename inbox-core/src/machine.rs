@@ -7,9 +7,9 @@
 //! compile (`tests/wrong` holds them, with the compiler's words).
 
 use crate::{
-    Claim, ClaimKey, ClaimRequest, CommitError, Conflict, FaultClass, Fingerprint, Group, InboxStore, Letter,
-    LetterReason, Letters, Message, Resolution, StoreError, StoredInbox, Tx, TxLimits, runner::Place,
-    tx::Home,
+    Claim, ClaimKey, ClaimRequest, CommitError, Conflict, Disposition, FaultClass, Fingerprint, Group,
+    InboxStore, Letter, LetterReason, Letters, Message, Resolution, StoreError, StoredInbox, Tx, TxLimits,
+    runner::Place, tx::Home,
 };
 use std::{
     sync::{
@@ -598,9 +598,20 @@ impl<R> Doubt<R> {
             }
             Err(error) => return Err((self, error)),
         };
-        let is_present = |r: &Resolution| matches!(r, Resolution::Committed { .. });
-        let present = resolutions.iter().position(is_present);
-        let absent = resolutions.iter().position(|r| !is_present(r));
+        let is_done: Vec<bool> = self
+            .finished
+            .iter()
+            .filter(|f| f.has_row)
+            .zip(&resolutions)
+            .map(|(finished, resolution)| match resolution {
+                // A kept message that was taken out of its row: the row of before is no proof.
+                Resolution::Committed { disposition: Disposition::Stored, .. } => finished.is_stored(),
+                Resolution::Committed { .. } => true,
+                Resolution::Absent => false,
+            })
+            .collect();
+        let present = is_done.iter().position(|&done| done);
+        let absent = is_done.iter().position(|&done| !done);
         Ok(match (present, absent) {
             (Some(_), None) => Resolved::Committed(self.finished.into_iter().map(Finished::settle).collect()),
             (Some(present), Some(absent)) => {

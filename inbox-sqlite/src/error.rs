@@ -161,9 +161,9 @@ pub(crate) fn class_of(error: &rusqlite::Error) -> FaultClass {
         _ => return FaultClass::HandlerFault,
     };
     match code.code {
-        // The handler ended its transaction, or wrote on after SQLite had ended it.
+        // The transaction was ended before, perhaps by the handler of another message of the batch.
         ErrorCode::ConstraintViolation if code.extended_code == ffi::SQLITE_CONSTRAINT_COMMITHOOK => {
-            FaultClass::HandlerFault
+            FaultClass::Aborted
         }
         ErrorCode::ConstraintViolation
         | ErrorCode::TypeMismatch

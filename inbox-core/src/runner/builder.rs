@@ -263,8 +263,8 @@ impl<B, W> RunnerBuilder<B, W> {
         self
     }
 
-    /// How many bytes of payload, key and headers may be open at once; at least 1. One delivery may be
-    /// larger by itself. Default 16 MiB.
+    /// How many bytes of payload, key and headers may be open at once; at least 1. It is exceeded by at
+    /// most one delivery, since the broker may give one that is larger than what is left. Default 16 MiB.
     pub fn in_flight_bytes_max(mut self, bytes: usize) -> Self {
         self.config.in_flight_bytes_max = bytes;
         self

@@ -128,7 +128,7 @@ pub(super) async fn run<B: Broker, S: InboxStore>(
     let mut coordinator = Coordinator::<S, B::Ack>::start(shared, broker.ack_handle(), cancel);
     let ended = coordinator.run(&mut broker, shutdown, &mut controlled).await;
     let by = after(coordinator.shared.config.shutdown_timeout);
-    let written = coordinator.finish().await;
+    let written = coordinator.finish(by).await;
     let closed = broker.close(by).await.map_err(RunError::Broker);
     ended.and(written).and(closed)?;
     Ok(counters.read())
@@ -643,7 +643,7 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
     }
 
     /// After the last lane has ended: gives back what was not started, and writes the last checkpoint.
-    async fn finish(&mut self) -> Result<(), RunError> {
+    async fn finish(&mut self, by: Instant) -> Result<(), RunError> {
         let mut open = self.queues.remove(|_| true);
         open.extend(self.alone.drain(..));
         open.extend(std::mem::take(&mut self.later).into_values());
@@ -651,7 +651,9 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
         Counters::add(&self.shared.counters.released, open.len() as u64);
         if !open.is_empty() {
             let settlements = open.into_iter().map(|received| received.release(None)).collect();
-            for error in self.ack.settle(settlements).await.into_iter().filter_map(Result::err) {
+            let answers = tokio::time::timeout_at(by, self.ack.settle(settlements)).await;
+            // What could not be given back comes again by itself.
+            for error in answers.into_iter().flatten().filter_map(Result::err) {
                 tracing::debug!(target: "inbox", group = %self.shared.group, %error, "giving back failed");
             }
         }

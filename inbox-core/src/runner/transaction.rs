@@ -26,8 +26,9 @@ pub(crate) enum Setback<R> {
     Whole { batch: Vec<Received<R>>, class: FaultClass, error: StoreError },
     /// A claim is held by another transaction.
     Busy(Vec<Received<R>>),
-    /// Transactions got in each other's way.
-    Contention(Vec<Received<R>>, StoreError),
+    /// Transactions got in each other's way. `is_wide` tells that it is the store as a whole, and not
+    /// something that one of the messages does.
+    Contention { batch: Vec<Received<R>>, error: StoreError, is_wide: bool },
     /// The store is out of reach.
     Outage(Vec<Received<R>>, StoreError),
     /// The run has to end with this.
@@ -475,7 +476,9 @@ fn handler_failed<S: InboxStore, R>(
     let as_store_error = |failure: Failure| StoreError::failed(class, format!("in a handler: {failure}"));
     match class {
         FaultClass::Outage => Setback::Outage(batch, as_store_error(failure)),
-        FaultClass::Contention => Setback::Contention(batch, as_store_error(failure)),
+        FaultClass::Contention => {
+            Setback::Contention { batch, error: as_store_error(failure), is_wide: false }
+        }
         FaultClass::Aborted if batch.len() > 1 => {
             Setback::Whole { batch, class, error: as_store_error(failure) }
         }
@@ -509,7 +512,7 @@ fn call_failed<S: InboxStore, R>(
     match error.class() {
         None => Setback::Busy(batch),
         Some(FaultClass::Outage) => Setback::Outage(batch, error),
-        Some(FaultClass::Contention) => Setback::Contention(batch, error),
+        Some(FaultClass::Contention) => Setback::Contention { batch, error, is_wide: !handled },
         Some(class) if handled => Setback::Whole { batch, class, error },
         Some(_) => {
             let doing = format!("{doing} in {}", shared.store.describe());
@@ -531,7 +534,7 @@ async fn resolve<S: InboxStore, R>(
             Ok(Resolved::RolledBack(batch)) => {
                 let error =
                     StoreError::failed(FaultClass::Contention, "a commit whose reply was lost was not done");
-                return Err(Setback::Contention(batch, error));
+                return Err(Setback::Contention { batch, error, is_wide: true });
             }
             Ok(Resolved::Torn { present, absent }) => {
                 return Err(Setback::Halt(Vec::new(), RunError::Torn { present, absent }));

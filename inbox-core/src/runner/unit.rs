@@ -131,7 +131,8 @@ impl<R> Default for UnitDone<R> {
     }
 }
 
-/// How often a batch is run again because of contention before it waits as after an outage.
+/// How often a batch is run again because of contention. Then the run waits as after an outage, or, when it
+/// comes from what a handler does, that counts as a failed attempt.
 const CONTENTION_RERUNS_MAX: u32 = 10;
 
 /// Runs deliveries to their ends, in as few transactions as their failures allow.
@@ -188,16 +189,22 @@ impl<S: InboxStore, R: Send + 'static> Run<'_, S, R> {
             }
             Setback::Whole { batch, class, error } => self.whole_failed(batch, class, error),
             Setback::Busy(batch) => self.busy(batch),
-            Setback::Contention(batch, error) => {
+            Setback::Contention { batch, error, is_wide } => {
                 self.reruns += 1;
                 let wait = self.shared.config.rerun_backoff.delay(self.reruns, &mut self.shared.random());
-                if self.reruns > CONTENTION_RERUNS_MAX {
+                if self.reruns <= CONTENTION_RERUNS_MAX {
+                    if self.shared.wait(wait).await {
+                        self.done.held.extend(batch);
+                    } else {
+                        self.work.push_front(batch);
+                    }
+                } else if is_wide {
                     self.done.outage = Some(error);
                     self.done.held.extend(batch);
-                } else if self.shared.wait(wait).await {
-                    self.done.held.extend(batch);
                 } else {
-                    self.work.push_front(batch);
+                    // Something that one of them does: the others must not wait for ever.
+                    self.reruns = 0;
+                    self.whole_failed(batch, FaultClass::HandlerFault, error);
                 }
             }
             Setback::Outage(batch, error) => {
