@@ -203,9 +203,7 @@ pub(crate) fn failed(doing: &str, store: &str, error: rusqlite::Error) -> StoreE
 /// What to do next about an error, to be written behind it.
 pub(crate) fn advice(error: &rusqlite::Error) -> &'static str {
     match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            " (another connection is writing; it is tried again)"
-        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => "; another connection is writing",
         Some(ErrorCode::DiskFull) => "; free some space on its disk",
         Some(ErrorCode::SystemIoFailure) => "; check its disk",
         Some(ErrorCode::CannotOpen) => "; check that the path is a file you may read and write",

@@ -271,6 +271,7 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
                 *cancelled = true;
                 tracing::warn!(target: "inbox", group = %self.shared.group, "shutdown deadline passed: handlers are dropped");
                 self.cancel.send_replace(true);
+                self.shared.store.interrupt();
             }
         }
         self.partitions.hand_over(Some(now));

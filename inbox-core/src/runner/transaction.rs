@@ -8,9 +8,9 @@ use super::{
     unit::{Outcome, Shared},
 };
 use crate::{
-    Answer, Claim, Claimed, CommitFailed, Conflicting, Doubt, Failure, FaultClass, Finished, InboxStore,
-    Letter, LetterReason, Letters, Message, ProbePoint, Received, Resolved, Settlement, StepFailed,
-    StoreError, Unit,
+    Answer, Claim, Claimed, CommitFailed, Conflicting, Doubt, Exhausted, Failure, FaultClass, Finished,
+    InboxStore, Letter, LetterReason, Letters, Message, ProbePoint, Received, Resolved, Settlement,
+    StepFailed, StoreError, Unit,
     handler::{Call, Prepared, Refusal},
     middleware::wrap,
 };
@@ -255,6 +255,11 @@ impl<'a, S: InboxStore, R: Send + 'static> Transaction<'a, S, R> {
         let first = self.dead.first().map(|dead| (dead.message().clone(), bury_of(dead.received()).1));
         let conflict = || self.conflicts.first().map(|c| (c.message().clone(), "a conflict".to_owned()));
         let Some((message, why)) = first.or_else(conflict) else { return Ok(()) };
+        if let Some(dead) = self.dead.first().filter(|_| shared.config.retry.exhausted == Exhausted::Halt) {
+            let received = dead.received();
+            let (id, attempts) = (received.message.claim_key().clone(), received.attempts);
+            return Err(Setback::Halt(self.undo_with([]), RunError::Halted { id, attempts, error: why }));
+        }
         let Some(letters) = shared.letters.clone() else {
             let id = message.claim_key().clone();
             return Err(Setback::Halt(self.undo_with([]), RunError::NoLetters { id, why }));
@@ -353,6 +358,8 @@ async fn handle<S: InboxStore>(
             Failure::message(format!("the handler did not end within its time-out of {limit:?}"))
         }
         Some(Ok(Err(panic))) => Failure::message(format!("the handler panicked: {}", panic_text(&*panic))),
+        // A statement that was stopped because the run ends is nobody's failure.
+        Some(Ok(Ok(Err(_)))) if shared.is_cancelled() => return Err(HandlerStop::Cancelled),
         Some(Ok(Ok(Err(failure)))) => failure,
         Some(Ok(Ok(Ok(())))) if !is_back => Failure::message(
             "the handler kept its transaction after it ended: do not move `Tx` into a spawned task",
