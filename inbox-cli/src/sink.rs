@@ -100,6 +100,7 @@ enum Refused {
     Empty,
     Several,
     Unnamed(String),
+    Misnamed(String),
 }
 
 impl Refused {
@@ -113,6 +114,15 @@ impl Refused {
             Self::Several => "it has more than one statement; give each its own --sql".to_owned(),
             Self::Unnamed(parameter) => {
                 format!("the parameter {parameter} has no name; write :name, the name of a payload field")
+            }
+            // SQLite takes `::` for part of a name.
+            Self::Misnamed(parameter) => {
+                let name = parameter.get(1..).and_then(|name| name.split(':').next());
+                let name = name.filter(|name| is_name(name)).unwrap_or("name");
+                format!(
+                    "the parameter {parameter} is no name of letters, digits and _; for another type write \
+                     CAST(:{name} AS INTEGER)"
+                )
             }
         };
         CliError::usage(format!("--sql {number}: {why}"))
@@ -151,6 +161,12 @@ fn forbidden_action(action: AuthAction<'_>) -> Option<&'static str> {
     }
 }
 
+/// `[A-Za-z_][A-Za-z0-9_]*`: SQLite itself also takes `:a::int` and `$a(b)` for names.
+fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
 fn parameter_names(connection: &Connection, sql: &str) -> Result<Vec<String>, Refused> {
     let mut batch = Batch::new(connection, sql);
     let statement = batch.next().map_err(Refused::Sqlite)?.ok_or(Refused::Empty)?;
@@ -161,7 +177,10 @@ fn parameter_names(connection: &Connection, sql: &str) -> Result<Vec<String>, Re
     (1..=statement.parameter_count())
         .map(|index| match statement.parameter_name(index) {
             Some(name) if name.starts_with('?') => Err(Refused::Unnamed(name.to_owned())),
-            Some(name) => Ok(name.get(1..).unwrap_or_default().to_owned()),
+            Some(name) => match name.get(1..).filter(|name| is_name(name)) {
+                Some(bare) => Ok(bare.to_owned()),
+                None => Err(Refused::Misnamed(name.to_owned())),
+            },
             None => Err(Refused::Unnamed("?".to_owned())),
         })
         .collect()

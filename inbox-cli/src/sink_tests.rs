@@ -72,6 +72,16 @@ fn statements_that_cannot_work_are_refused() {
             "INSERT INTO t VALUES (?1, :b)",
             "--sql 1: the parameter ?1 has no name; write :name, the name of a payload field",
         ),
+        (
+            "INSERT INTO u VALUES (:n::int)",
+            "--sql 1: the parameter :n::int is no name of letters, digits and _; for another type write \
+             CAST(:n AS INTEGER)",
+        ),
+        (
+            "INSERT INTO u VALUES (@1)",
+            "--sql 1: the parameter @1 is no name of letters, digits and _; for another type write \
+             CAST(:name AS INTEGER)",
+        ),
         ("INSRT INTO t", "--sql 1: near \"INSRT\": syntax error"),
         ("INSERT INTO v VALUES (1)", "--sql 1: no such table: v"),
         ("", "--sql 1: it is empty; write one statement, such as INSERT"),

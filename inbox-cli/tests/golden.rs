@@ -75,6 +75,7 @@ fn cases() -> Vec<(&'static str, Vec<String>)> {
         ("param-unused", run(&["--param", "total=/total"])),
         ("param-twice", run(&["--param", "amount=/a", "--param", "amount=/b"])),
         ("sql-positional-parameter", run(&["--sql", "INSERT INTO invoices VALUES (?, :amount)"])),
+        ("sql-cast-of-postgres", run(&["--sql", "INSERT INTO invoices VALUES (:order_id::int, :amount)"])),
         ("sql-syntax", run(&["--sql", "INSRT INTO invoices VALUES (1, 2)"])),
         ("sql-no-such-table", run(&["--sql", "INSERT INTO bills VALUES (:order_id)"])),
         ("sql-second-is-bad", run(&["--sql", "DELETE FROM invoices", "--sql", "DELETE FROM bills"])),
