@@ -93,10 +93,26 @@ impl Statement {
     }
 }
 
+/// What a statement must not do.
+#[derive(Debug, thiserror::Error)]
+enum Forbidden {
+    /// What would end the transaction that holds the claim, or change what a commit is worth.
+    #[error("{0} is not allowed: inbox opens and commits the transaction itself")]
+    Transaction(&'static str),
+    #[error(
+        "VACUUM is not allowed: it cannot run in a transaction; run it between runs, with another program"
+    )]
+    Vacuum,
+    #[error("load_extension is not allowed: extensions cannot be loaded here")]
+    Extension,
+    #[error("it changes {0}: tables whose names begin with inbox_ are inbox's own and can only be read")]
+    OwnTable(String),
+}
+
 /// Why a statement is refused.
 enum Refused {
     Sqlite(rusqlite::Error),
-    Forbidden(&'static str),
+    Forbidden(Forbidden),
     Empty,
     Several,
     Unnamed(String),
@@ -107,9 +123,7 @@ impl Refused {
     fn of_statement(self, number: usize) -> CliError {
         let why = match self {
             Self::Sqlite(error) => return sqlite::failure(format!("--sql {number}"), &error),
-            Self::Forbidden(what) => {
-                format!("{what} is not allowed: inbox opens and commits the transaction itself")
-            }
+            Self::Forbidden(what) => format!("{what}"),
             Self::Empty => "it is empty; write one statement, such as INSERT".to_owned(),
             Self::Several => "it has more than one statement; give each its own --sql".to_owned(),
             Self::Unnamed(parameter) => {
@@ -150,14 +164,49 @@ fn check(connection: &mut Connection, sql: &str) -> Result<Vec<String>, Refused>
     }
 }
 
-/// What would end the transaction that holds the claim, or change what a commit is worth.
-fn forbidden_action(action: AuthAction<'_>) -> Option<&'static str> {
+fn forbidden_action(action: AuthAction<'_>) -> Option<Forbidden> {
+    let own = |table: &str| is_own_table(table).then(|| Forbidden::OwnTable(table.to_owned()));
     match action {
-        AuthAction::Transaction { .. } => Some("BEGIN, COMMIT or ROLLBACK"),
-        AuthAction::Savepoint { .. } => Some("SAVEPOINT or RELEASE"),
-        AuthAction::Attach { .. } | AuthAction::Detach { .. } => Some("ATTACH or DETACH"),
-        AuthAction::Pragma { .. } => Some("PRAGMA"),
+        AuthAction::Transaction { .. } => Some(Forbidden::Transaction("BEGIN, COMMIT or ROLLBACK")),
+        AuthAction::Savepoint { .. } => Some(Forbidden::Transaction("SAVEPOINT or RELEASE")),
+        AuthAction::Attach { .. } | AuthAction::Detach { .. } => {
+            Some(Forbidden::Transaction("ATTACH or DETACH"))
+        }
+        AuthAction::Pragma { .. } => Some(Forbidden::Transaction("PRAGMA")),
+        AuthAction::Function { function_name } if function_name.eq_ignore_ascii_case("load_extension") => {
+            Some(Forbidden::Extension)
+        }
+        AuthAction::Insert { table_name }
+        | AuthAction::Update { table_name, .. }
+        | AuthAction::Delete { table_name }
+        | AuthAction::AlterTable { table_name, .. }
+        | AuthAction::DropTable { table_name }
+        | AuthAction::CreateIndex { table_name, .. }
+        | AuthAction::DropIndex { table_name, .. }
+        | AuthAction::CreateTrigger { table_name, .. }
+        | AuthAction::CreateTempTrigger { table_name, .. } => own(table_name),
         _ => None,
+    }
+}
+
+/// The tables that the store makes.
+fn is_own_table(name: &str) -> bool {
+    name.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("inbox_"))
+}
+
+/// The authorizer is not asked about it until it runs.
+fn is_vacuum(sql: &str) -> bool {
+    let mut rest = sql;
+    loop {
+        rest = rest.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, ';' | '\u{feff}'));
+        if let Some(comment) = rest.strip_prefix("--") {
+            rest = comment.split_once('\n').map_or("", |(_, behind)| behind);
+        } else if let Some(comment) = rest.strip_prefix("/*") {
+            rest = comment.split_once("*/").map_or("", |(_, behind)| behind);
+        } else {
+            let word = rest.split(|c: char| !c.is_ascii_alphanumeric()).next();
+            return word.is_some_and(|word| word.eq_ignore_ascii_case("VACUUM"));
+        }
     }
 }
 
@@ -173,6 +222,9 @@ fn parameter_names(connection: &Connection, sql: &str) -> Result<Vec<String>, Re
     // What follows may depend on the first statement having run, and fail to prepare for that.
     if !matches!(batch.next(), Ok(None)) {
         return Err(Refused::Several);
+    }
+    if is_vacuum(sql) {
+        return Err(Refused::Forbidden(Forbidden::Vacuum));
     }
     (1..=statement.parameter_count())
         .map(|index| match statement.parameter_name(index) {

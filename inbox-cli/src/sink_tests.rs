@@ -57,6 +57,49 @@ fn a_failure_names_the_statement_and_keeps_the_drivers_error() {
 }
 
 #[test]
+fn the_tables_of_inbox_can_be_read_and_not_changed() {
+    let mut connection = database();
+    connection
+        .execute_batch(
+            "CREATE TABLE inbox_claims (id); CREATE INDEX i ON inbox_claims (id);
+             CREATE TRIGGER tr AFTER INSERT ON u BEGIN DELETE FROM inbox_claims; END;",
+        )
+        .unwrap();
+    for sql in [
+        "DELETE FROM inbox_claims",
+        "UPDATE Inbox_Claims SET id = :id",
+        "INSERT INTO main.inbox_claims VALUES (:id)",
+        "WITH w AS (SELECT 1) REPLACE INTO inbox_claims SELECT * FROM w",
+        "DROP TABLE inbox_claims",
+        "DROP INDEX i",
+        "ALTER TABLE inbox_claims RENAME TO mine",
+        "ALTER TABLE inbox_claims ADD COLUMN b",
+        "CREATE TRIGGER x BEFORE INSERT ON inbox_claims BEGIN SELECT 1; END",
+        "INSERT INTO u VALUES (:id)",
+    ] {
+        let refused = sink(&mut connection, &[sql], &[]).unwrap_err();
+        assert_eq!(
+            refused,
+            "--sql 1: it changes inbox_claims: tables whose names begin with inbox_ are inbox's own and can \
+             only be read",
+            "{sql}"
+        );
+    }
+    sink(&mut connection, &["INSERT INTO t SELECT id, 'x' FROM inbox_claims"], &[]).unwrap();
+}
+
+#[test]
+fn vacuum_and_extensions_are_refused() {
+    let mut connection = database();
+    for sql in ["VACUUM", "-- a\n /* b */ ;vacuum main", "VACUUM INTO 'DIR/copy.db'"] {
+        let refused = sink(&mut connection, &[sql], &[]).unwrap_err();
+        assert!(refused.starts_with("--sql 1: VACUUM is not allowed: "), "{sql}: {refused}");
+    }
+    let refused = sink(&mut connection, &["SELECT LOAD_EXTENSION(:a)"], &[]).unwrap_err();
+    assert!(refused.starts_with("--sql 1: ") && refused.contains("load_extension"), "{refused}");
+}
+
+#[test]
 fn statements_that_cannot_work_are_refused() {
     let mut connection = database();
     for (sql, refused) in [

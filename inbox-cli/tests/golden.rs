@@ -82,6 +82,8 @@ fn cases() -> Vec<(&'static str, Vec<String>)> {
         ("sql-two-statements", run(&["--sql", "DELETE FROM invoices; DELETE FROM invoices"])),
         ("sql-empty", run(&["--sql", " "])),
         ("sql-commit", run(&["--sql", "COMMIT"])),
+        ("sql-own-table", run(&["--sql", "DELETE FROM inbox_claims"])),
+        ("sql-vacuum", run(&["--sql", "VACUUM"])),
         ("input-missing", run(&["--from", "file:DIR/none.jsonl"])),
         ("input-folder", run(&["--from", "file:DIR/folder"])),
         ("schema-missing", run(&["--init", "DIR/none.sql"])),
