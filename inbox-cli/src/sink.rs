@@ -9,7 +9,7 @@ use crate::{
 };
 use inbox_core::{Group, Message};
 use rusqlite::{
-    Batch, Connection,
+    Batch, Connection, ErrorCode,
     fallible_iterator::FallibleIterator as _,
     hooks::{AuthAction, AuthContext, Authorization},
 };
@@ -20,6 +20,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) struct Sink {
     statements: Vec<Statement>,
     plan: ParamPlan,
+    /// How long the SQL of one message may take; for error texts, the store sees to it.
+    handler_timeout_s: u64,
 }
 
 #[derive(Debug)]
@@ -29,14 +31,27 @@ struct Statement {
     values: Vec<usize>,
 }
 
-/// A statement that failed for a message. Its source is the driver's error, which tells what kind it is.
+/// A statement that failed for a message.
 #[derive(Debug, thiserror::Error)]
-#[error("--sql {number}")]
-pub(crate) struct StatementFailed {
-    /// Which of the `--sql` options, counted from 1.
-    number: usize,
-    #[source]
-    source: rusqlite::Error,
+pub(crate) enum StatementFailed {
+    /// The source is the driver's error, which tells what kind it is.
+    #[error("--sql {number}")]
+    Sqlite {
+        /// Which of the `--sql` options, counted from 1.
+        number: usize,
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// The database stopped it. What the driver says of that ("interrupted") tells nothing more.
+    #[error(
+        "--sql {number}: stopped: the SQL of the message ran longer than --handler-timeout ({limit_s} s)"
+    )]
+    TooLong {
+        /// Which of the `--sql` options, counted from 1.
+        number: usize,
+        /// The limit.
+        limit_s: u64,
+    },
 }
 
 impl Sink {
@@ -45,6 +60,7 @@ impl Sink {
         connection: &mut Connection,
         sql: &[String],
         mappings: &[ParamMapping],
+        handler_timeout_s: u64,
     ) -> Result<Self, CliError> {
         let mut names = Vec::new();
         let mut statements = Vec::with_capacity(sql.len());
@@ -63,7 +79,7 @@ impl Sink {
             statements.push(Statement { sql: sql.clone(), values });
         }
         let plan = ParamPlan::build(&names, mappings).map_err(|error| CliError::usage(error.to_string()))?;
-        Ok(Self { statements, plan })
+        Ok(Self { statements, plan, handler_timeout_s })
     }
 
     /// Reads what is to be bound from a message.
@@ -74,7 +90,12 @@ impl Sink {
     /// Runs every statement, in order, in the transaction that is open on `connection`.
     pub(crate) fn apply(&self, connection: &Connection, values: &[Value]) -> Result<(), StatementFailed> {
         for (number, statement) in (1..).zip(&self.statements) {
-            statement.run(connection, values).map_err(|source| StatementFailed { number, source })?;
+            statement.run(connection, values).map_err(|source| match source.sqlite_error_code() {
+                Some(ErrorCode::OperationInterrupted) => {
+                    StatementFailed::TooLong { number, limit_s: self.handler_timeout_s }
+                }
+                _ => StatementFailed::Sqlite { number, source },
+            })?;
         }
         Ok(())
     }

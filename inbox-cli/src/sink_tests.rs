@@ -12,7 +12,7 @@ fn database() -> Connection {
 fn sink(connection: &mut Connection, sql: &[&str], params: &[&str]) -> Result<Sink, String> {
     let sql: Vec<_> = sql.iter().map(|sql| (*sql).to_owned()).collect();
     let params: Vec<_> = params.iter().map(|text| text.parse().unwrap()).collect();
-    Sink::prepare(connection, &sql, &params).map_err(|error| error.to_string())
+    Sink::prepare(connection, &sql, &params, 30).map_err(|error| error.to_string())
 }
 
 fn run(connection: &Connection, sink: &Sink, payload: &str) -> Result<(), StatementFailed> {

@@ -148,6 +148,19 @@ fn halting_is_exit_code_1_with_a_report() {
 }
 
 #[test]
+fn a_statement_that_takes_too_long_is_told_as_that() {
+    let shop = Shop::new(&orders(1));
+    let endless = "INSERT INTO invoices WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) \
+                   SELECT max(i), NULL, :amount FROM n";
+    let args = ["--sql", endless, "--handler-timeout", "1", "--attempts", "1"];
+    let output = shop.run(&args).output().unwrap();
+    assert_eq!(counts(&output), told(1, 0, 0, 0, 1, 1), "{output:?}");
+    let letter = shop.prints(&["dead", "show", "1", "--into", "sqlite:shop.db"]);
+    let error = "error: --sql 1: stopped: the SQL of the message ran longer than --handler-timeout (1 s)\n";
+    assert!(letter.contains(error), "{letter}");
+}
+
+#[test]
 fn a_file_that_was_cut_off_behind_its_checkpoint_is_refused() {
     let shop = Shop::new(&orders(10));
     shop.run(&["--sql", INSERT]).output().unwrap();
