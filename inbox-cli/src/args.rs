@@ -54,7 +54,7 @@ pub(crate) struct RunArgs {
     pub(crate) init: Option<PathBuf>,
     /// A statement to run for every message. Several are one transaction, in this order. :name is the
     /// payload's field of that name, always bound as a value; NULL when there is none.
-    #[arg(long, value_name = "SQL", required = true)]
+    #[arg(long, value_name = "SQL", required = true, allow_hyphen_values = true)]
     pub(crate) sql: Vec<String>,
     /// Takes parameter :NAME from elsewhere. SOURCE is a JSON pointer (/a/b, or nothing for the whole
     /// payload), header:NAME, or message:PART with PART one of id, key, position, partition, source,
@@ -241,6 +241,24 @@ mod tests {
     #[test]
     fn the_options_are_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sql_may_begin_with_a_comment() {
+        let args = [
+            "inbox",
+            "run",
+            "--from",
+            "file:a",
+            "--into",
+            "sqlite:b",
+            "--group",
+            "g",
+            "--sql",
+            "-- c\nSELECT 1",
+        ];
+        let Command::Run(run) = Cli::try_parse_from(args).unwrap().command else { panic!("not a run") };
+        assert_eq!(run.sql, ["-- c\nSELECT 1"]);
     }
 
     #[test]
