@@ -53,7 +53,9 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) init: Option<PathBuf>,
     /// A statement to run for every message. Several are one transaction, in this order. :name is the
-    /// payload's field of that name, always bound as a value; NULL when there is none.
+    /// payload's field of that name, always bound as a value; NULL when there is none. A number that
+    /// neither a 64-bit integer nor a double can hold exactly is bound as text; SQLite's INTEGER and REAL
+    /// columns would round it, so give such a column the type TEXT.
     #[arg(long, value_name = "SQL", required = true, allow_hyphen_values = true)]
     pub(crate) sql: Vec<String>,
     /// Takes parameter :NAME from elsewhere. SOURCE is a JSON pointer (/a/b, or nothing for the whole
