@@ -99,7 +99,8 @@ pub(crate) struct RunArgs {
 pub(crate) enum OnFailure {
     /// Keep it as a dead letter, and go on.
     DeadLetter,
-    /// Stop the run with exit code 1.
+    /// Stop the run with exit code 1, also at a line that would become a letter for any other reason.
+    /// Other messages of the same transaction are rolled back, and read again by the next run.
     Halt,
 }
 
@@ -179,7 +180,7 @@ pub(crate) enum DeadCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConflictsCommand {
-    /// List conflicts.
+    /// List conflicts. `--output json` shows whole payloads.
     List(ListArgs),
 }
 

@@ -120,6 +120,18 @@ fn a_file_with_everything_in_it_comes_out_right_however_it_is_batched() {
 }
 
 #[test]
+fn help_tells_what_halting_does_and_where_whole_payloads_are() {
+    let shop = Shop::new(b"");
+    let words = |args: &[&str]| shop.prints(args).split_whitespace().collect::<Vec<_>>().join(" ");
+    let run = words(&["run", "--help"]);
+    assert!(run.contains("also at a line that would become a letter for any other reason"), "{run}");
+    assert!(run.contains("rolled back, and read again by the next run"), "{run}");
+    assert!(run.contains("give such a column the type TEXT"), "{run}");
+    let conflicts = words(&["conflicts", "list", "--help"]);
+    assert!(conflicts.contains("`--output json` shows whole payloads"), "{conflicts}");
+}
+
+#[test]
 fn several_statements_are_one_transaction() {
     let lines = b"{\"id\":1,\"order_id\":1,\"amount\":5}\n{\"id\":2,\"order_id\":2}\n";
     let shop = Shop::new(lines);
