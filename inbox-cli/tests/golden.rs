@@ -98,6 +98,7 @@ fn cases() -> Vec<(&'static str, Vec<String>)> {
             args(&["conflicts", "list", "--into", "sqlite:DIR/shop.db", "--output", "xml"]),
         ),
         ("list-missing-database", args(&["dead", "list", "--into", "sqlite:DIR/none.db"])),
+        ("stats-no-tables", args(&["stats", "--into", "sqlite:DIR/other.db"])),
         ("stats-no-database", args(&["stats", "--into", "sqlite:DIR/orders.jsonl"])),
         ("show-without-number", args(&["dead", "show", "--into", "sqlite:DIR/shop.db"])),
         (
@@ -151,6 +152,8 @@ fn fixtures() -> tempfile::TempDir {
     file("orders.jsonl", "{\"id\":\"o-1\",\"order_id\":1,\"amount\":100}\n");
     file("schema.sql", "CREATE TABLE invoices (order_id BIGINT NOT NULL, amount BIGINT NOT NULL);");
     file("bad.sql", "CREATE TABLE invoices (order_id BIGINT);\nCREATE TABEL other (a);");
+    // An empty file is an empty database.
+    file("other.db", "");
     fs::create_dir(folder.path().join("folder")).unwrap();
     folder
 }

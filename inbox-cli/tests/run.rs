@@ -132,6 +132,29 @@ fn help_tells_what_halting_does_and_where_whole_payloads_are() {
 }
 
 #[test]
+fn looking_does_not_make_tables() {
+    let shop = Shop::new(&orders(1));
+    let file = shop.path("mine.db");
+    Connection::open(&file).unwrap().execute_batch("CREATE TABLE mine (a)").unwrap();
+    let before = fs::read(&file).unwrap();
+    let source = ["--from", "file:orders.jsonl", "--group", "billing"];
+    for command in [
+        vec!["dead", "list"],
+        vec!["dead", "show", "1"],
+        vec!["conflicts", "list"],
+        vec!["stats"],
+        [&["checkpoint", "show"][..], &source].concat(),
+        [&["checkpoint", "reset"][..], &source].concat(),
+    ] {
+        let output = shop.inbox(&[&command[..], &["--into", "sqlite:mine.db"]].concat()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{command:?}: {output:?}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(stderr.contains("sqlite:mine.db has no inbox tables: run `inbox run"), "{stderr}");
+        assert_eq!(fs::read(&file).unwrap(), before, "{command:?}");
+    }
+}
+
+#[test]
 fn several_statements_are_one_transaction() {
     let lines = b"{\"id\":1,\"order_id\":1,\"amount\":5}\n{\"id\":2,\"order_id\":2}\n";
     let shop = Shop::new(lines);
