@@ -75,12 +75,15 @@ fn cases() -> Vec<(&'static str, Vec<String>)> {
         ("param-unused", run(&["--param", "total=/total"])),
         ("param-twice", run(&["--param", "amount=/a", "--param", "amount=/b"])),
         ("sql-positional-parameter", run(&["--sql", "INSERT INTO invoices VALUES (?, :amount)"])),
+        ("sql-cast-of-postgres", run(&["--sql", "INSERT INTO invoices VALUES (:order_id::int, :amount)"])),
         ("sql-syntax", run(&["--sql", "INSRT INTO invoices VALUES (1, 2)"])),
         ("sql-no-such-table", run(&["--sql", "INSERT INTO bills VALUES (:order_id)"])),
         ("sql-second-is-bad", run(&["--sql", "DELETE FROM invoices", "--sql", "DELETE FROM bills"])),
         ("sql-two-statements", run(&["--sql", "DELETE FROM invoices; DELETE FROM invoices"])),
         ("sql-empty", run(&["--sql", " "])),
         ("sql-commit", run(&["--sql", "COMMIT"])),
+        ("sql-own-table", run(&["--sql", "DELETE FROM inbox_claims"])),
+        ("sql-vacuum", run(&["--sql", "VACUUM"])),
         ("input-missing", run(&["--from", "file:DIR/none.jsonl"])),
         ("input-folder", run(&["--from", "file:DIR/folder"])),
         ("schema-missing", run(&["--init", "DIR/none.sql"])),
@@ -95,6 +98,7 @@ fn cases() -> Vec<(&'static str, Vec<String>)> {
             args(&["conflicts", "list", "--into", "sqlite:DIR/shop.db", "--output", "xml"]),
         ),
         ("list-missing-database", args(&["dead", "list", "--into", "sqlite:DIR/none.db"])),
+        ("stats-no-tables", args(&["stats", "--into", "sqlite:DIR/other.db"])),
         ("stats-no-database", args(&["stats", "--into", "sqlite:DIR/orders.jsonl"])),
         ("show-without-number", args(&["dead", "show", "--into", "sqlite:DIR/shop.db"])),
         (
@@ -148,6 +152,8 @@ fn fixtures() -> tempfile::TempDir {
     file("orders.jsonl", "{\"id\":\"o-1\",\"order_id\":1,\"amount\":100}\n");
     file("schema.sql", "CREATE TABLE invoices (order_id BIGINT NOT NULL, amount BIGINT NOT NULL);");
     file("bad.sql", "CREATE TABLE invoices (order_id BIGINT);\nCREATE TABEL other (a);");
+    // An empty file is an empty database.
+    file("other.db", "");
     fs::create_dir(folder.path().join("folder")).unwrap();
     folder
 }
