@@ -255,15 +255,15 @@ impl<'a, S: InboxStore, R: Send + 'static> Transaction<'a, S, R> {
         let first = self.dead.first().map(|dead| (dead.message().clone(), bury_of(dead.received()).1));
         let conflict = || self.conflicts.first().map(|c| (c.message().clone(), "a conflict".to_owned()));
         let Some((message, why)) = first.or_else(conflict) else { return Ok(()) };
+        let Some(letters) = shared.letters.clone() else {
+            let id = message.claim_key().clone();
+            return Err(Setback::Halt(self.undo_with([]), RunError::NoLetters { id, why }));
+        };
         if let Some(dead) = self.dead.first().filter(|_| shared.config.retry.exhausted == Exhausted::Halt) {
             let received = dead.received();
             let (id, attempts) = (received.message.claim_key().clone(), received.attempts);
             return Err(Setback::Halt(self.undo_with([]), RunError::Halted { id, attempts, error: why }));
         }
-        let Some(letters) = shared.letters.clone() else {
-            let id = message.claim_key().clone();
-            return Err(Setback::Halt(self.undo_with([]), RunError::NoLetters { id, why }));
-        };
         if !self.dead.is_empty() {
             let dead = std::mem::take(&mut self.dead).into_iter().map(|claimed| {
                 let received = claimed.received();
