@@ -56,6 +56,7 @@ mod memory;
 mod oracle;
 mod recording;
 mod saboteurs;
+pub mod simulation;
 pub mod suite;
 
 pub use crash::{
