@@ -648,6 +648,8 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
         open.extend(self.alone.drain(..));
         open.extend(std::mem::take(&mut self.later).into_values());
         open.extend(std::mem::take(&mut self.copies).into_values().flatten());
+        // In the order of arrival, not of a hash map: the same in every run with the same seed.
+        open.sort_unstable_by_key(|received| received.number);
         Counters::add(&self.shared.counters.released, open.len() as u64);
         if !open.is_empty() {
             let settlements = open.into_iter().map(|received| received.release(None)).collect();

@@ -23,7 +23,7 @@ use mischief::Mischief;
 use process::Site;
 use std::{
     fmt,
-    sync::{Arc, Mutex, atomic::AtomicBool},
+    sync::{Arc, Mutex, atomic::{AtomicBool, AtomicU64}},
     time::Duration,
 };
 use tokio::time::{sleep, timeout};
@@ -144,6 +144,7 @@ impl Simulation {
             database,
             tally: Tally::default(),
             input: Input::new(&mut rng),
+            processes: AtomicU64::new(0),
             published: AtomicBool::new(false),
             trouble: Mutex::default(),
         });

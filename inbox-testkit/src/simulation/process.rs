@@ -18,7 +18,7 @@ use std::{
     future::pending,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -32,6 +32,8 @@ pub(super) struct Site {
     pub(super) history: History,
     pub(super) tally: Tally,
     pub(super) input: Input,
+    /// How many processes there were so far.
+    pub(super) processes: AtomicU64,
     /// Nothing more will be published.
     pub(super) published: AtomicBool,
     /// Why a runner ended though it should not.
@@ -83,6 +85,8 @@ where
         &site.tally,
         (rng.fork(), cuts),
     );
+    let process = site.processes.fetch_add(1, Ordering::Relaxed) + 1;
+    let store = if site.simulation.records_calls { store.recording(process, &site.history) } else { store };
     let with_checkpoints = |parts: inbox_core::RunnerBuilder<_, StoreParts<ErraticStore<S>>>| {
         if site.simulation.source == Source::LogWithCheckpoints { parts.checkpoints() } else { parts }
     };

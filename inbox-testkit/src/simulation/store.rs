@@ -1,7 +1,7 @@
 //! The store of a simulated process: it takes its time, loses connections, and dies with the process.
 
 use super::tally::Tally;
-use crate::{CrashPlan, CrashStore, MemoryDatabase, lock::lock};
+use crate::{CrashPlan, CrashStore, History, MemoryDatabase, lock::lock};
 use async_trait::async_trait;
 use fastrand::Rng;
 use inbox_core::{
@@ -19,6 +19,8 @@ pub(super) struct ErraticStore<S> {
     rng: Mutex<Rng>,
     /// How often connections are cut around a commit.
     cuts: f64,
+    /// The process's number, and where its claims are written down, if they are.
+    claims_to: Option<(u64, History)>,
 }
 
 impl<S> ErraticStore<S> {
@@ -36,7 +38,13 @@ impl<S> ErraticStore<S> {
             tally: tally.clone(),
             rng: Mutex::new(rng),
             cuts,
+            claims_to: None,
         }
+    }
+
+    /// Writes claims and their answers into a history, as those of the process with this number.
+    pub(super) fn recording(self, process: u64, history: &History) -> Self {
+        Self { claims_to: Some((process, history.clone())), ..self }
     }
 
     /// The network: mostly fast, sometimes slower than others wait for a lock.
@@ -75,9 +83,13 @@ impl<S: InboxStore> InboxStore for ErraticStore<S> {
         group: &Group,
         requests: &[ClaimRequest],
     ) -> Result<Vec<Claim>, StoreError> {
-        let claims = self.inner.claim(tx, group, requests).await?;
+        let claims = self.inner.claim(tx, group, requests).await;
+        if let Some((process, history)) = &self.claims_to {
+            let ids: Vec<_> = requests.iter().map(|request| request.key.id.as_str()).collect();
+            history.note(format!("process {process} claims {ids:?}: {claims:?}"));
+        }
         self.travel().await;
-        Ok(claims)
+        claims
     }
 
     async fn commit(&self, tx: S::Tx) -> Result<(), CommitError> {
