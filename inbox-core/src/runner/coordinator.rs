@@ -525,6 +525,16 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
             };
             suspended.insert(key, (due, first));
         }
+        // What is held was set back without being charged, perhaps after a later one of its key had failed:
+        // the first of both is tried first.
+        for received in &mut held {
+            let first = received.message.key().and_then(|key| suspended.get_mut(key));
+            if let Some((_, first)) = first.filter(|(_, first)| received.number < first.number) {
+                if !self.is_gone(received) {
+                    std::mem::swap(received, first);
+                }
+            }
+        }
         held.sort_unstable_by_key(|received| received.number);
         let mut back = Vec::with_capacity(held.len());
         for received in held {

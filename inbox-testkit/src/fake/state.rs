@@ -130,6 +130,11 @@ impl FakeQueueState {
         let record = self.records.len();
         if self.is_log() {
             let open = !self.rebalances();
+            let number = inbound.partition.number;
+            if !open && !self.log.partitions.contains_key(&number) {
+                // A partition that is new goes to whoever owns the others.
+                self.script(Scripted::Assign(vec![number]));
+            }
             let index = self.log.push(inbound.partition.number, record, open);
             let at = index as u64 * self.options.position_step;
             inbound.position = Some(Position { at, next: at + 1 });
