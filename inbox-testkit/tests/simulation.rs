@@ -124,22 +124,24 @@ fn seen_after<S>(simulation: Simulation, spoil: fn(MemoryStore) -> S) -> (u64, V
 where
     S: Letters<Tx = MemoryTx> + Checkpoints,
 {
-    for seed in 0..100 {
-        let simulated = simulation.run(seed, spoil);
-        if !simulated.is_sound() {
-            return (seed + 1, simulated.violations.iter().map(|v| v.guarantee).collect());
-        }
-    }
-    panic!("it is not seen in 100 schedules");
+    let found = (0..100).map(|seed| simulation.run(seed, spoil)).find(|simulated| !simulated.is_sound());
+    let found = found.expect("it is not seen in 100 schedules");
+    (found.seed + 1, found.violations.iter().map(|v| v.guarantee).collect())
 }
 
 #[test]
 fn planted_faults_are_seen() {
-    let queue = Simulation::of(Source::Queue);
-    let log = Simulation::of(Source::Log);
-    println!("{:?}", seen_after(queue, |store| LyingCommit::new(store, Late::AtNextBegin)));
-    println!("{:?}", seen_after(queue, TwistedClaims::forgetful));
-    println!("{:?}", seen_after(queue, TwistedClaims::silent_conflicts));
-    println!("{:?}", seen_after(queue, ClaimElsewhere::new));
-    println!("{:?}", seen_after(log.cumulative(Cumulative::PlantedHighest), |store| store));
+    let (queue, log) = (Simulation::of(Source::Queue), Simulation::of(Source::Log));
+    let highest = log.cumulative(Cumulative::PlantedHighest);
+    for (name, (schedules, broken), expected) in [
+        ("late commit", seen_after(queue, |s| LyingCommit::new(s, Late::AtNextBegin)), Guarantee::G2),
+        ("no commit", seen_after(log, |s| LyingCommit::new(s, Late::Never)), Guarantee::G2),
+        ("forgotten claims", seen_after(log, TwistedClaims::forgetful), Guarantee::G3),
+        ("hidden conflicts", seen_after(queue, TwistedClaims::silent_conflicts), Guarantee::G5),
+        ("claims committed alone", seen_after(queue, ClaimElsewhere::new), Guarantee::G6),
+        ("highest position", seen_after(highest, |s| s), Guarantee::G7),
+    ] {
+        assert!(schedules <= 3, "{name} took {schedules} schedules");
+        assert!(broken.contains(&expected), "{name}: {broken:?}");
+    }
 }
