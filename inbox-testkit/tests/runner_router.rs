@@ -131,7 +131,7 @@ async fn an_unknown_type_can_end_the_run_and_stays_with_the_broker() {
 async fn the_type_is_read_where_the_router_is_told_to() {
     let json = r#"{"meta":{"type":"from.json"},"n":1}"#;
     let message = || Publish::new("m0").message_type("native").header("ce_type", "from.header").payload(json);
-    let pointer = || TypeFrom::JsonPointer("/meta/type".parse().unwrap());
+    let pointer = || TypeFrom::JsonPointer(JsonPointer::new("/meta/type").unwrap());
     for (type_from, table) in [
         (TypeFrom::Native, "native"),
         (TypeFrom::Header("ce_type".into()), "header"),
@@ -153,7 +153,7 @@ async fn the_type_is_read_where_the_router_is_told_to() {
 
 #[tokio::test(start_paused = true)]
 async fn a_type_that_is_not_there_or_not_text_is_none() {
-    let pointer = || TypeFrom::JsonPointer("/type".parse().unwrap());
+    let pointer = || TypeFrom::JsonPointer(JsonPointer::new("/type").unwrap());
     for (type_from, message) in [
         (TypeFrom::Header("type".into()), Publish::new("m0")),
         (TypeFrom::Header("type".into()), Publish::new("m0").header("type", [0xff, 0xfe])),
