@@ -120,6 +120,9 @@ fn gauges_tell_what_is_open() {
         stop.send(()).unwrap();
         let summary = balanced(ends(run).await.unwrap().unwrap());
         assert_eq!((summary.applied, summary.released), (1, 4));
-        assert_eq!(look(&snapshotter)["inbox_busy_lanes"], 0.0);
+        // What was given back is counted, too, and nothing is open behind the end.
+        let values = look(&snapshotter);
+        assert_eq!(values["inbox_deliveries_total/released"], 4.0);
+        GAUGES.iter().for_each(|gauge| assert_eq!(values.get(*gauge), Some(&0.0), "{gauge}"));
     });
 }

@@ -126,9 +126,14 @@ pub(super) async fn run<B: Broker, S: InboxStore>(
         cancel: cancelled,
     });
     let mut coordinator = Coordinator::<S, B::Ack>::start(shared, broker.ack_handle(), cancel);
-    let ended = coordinator.run(&mut broker, shutdown, &mut controlled).await;
+    let mut telemetry = Telemetry::new(&coordinator.shared.group);
+    let ended = coordinator.run(&mut broker, shutdown, &mut controlled, &mut telemetry).await;
     let by = after(coordinator.shared.config.shutdown_timeout);
     let written = coordinator.finish().await;
+    if Telemetry::IS_ON {
+        // What was given back is counted, and nothing is open any more.
+        telemetry.report(counters.read(), Level::default());
+    }
     let closed = broker.close(by).await.map_err(RunError::Broker);
     ended.and(written).and(closed)?;
     Ok(counters.read())
@@ -171,12 +176,12 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
         broker: &mut B,
         shutdown: impl Future<Output = ()>,
         controlled: &mut Controlled,
+        telemetry: &mut Telemetry,
     ) -> Result<(), RunError>
     where
         B: Broker<Receipt = A::Receipt, Ack = A>,
     {
         let mut shutdown = pin!(shutdown);
-        let mut telemetry = Telemetry::new(&self.shared.group);
         let mut broker_failures = 0;
         let mut broker_waits_until: Option<Instant> = None;
         loop {
