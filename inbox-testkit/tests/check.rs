@@ -74,7 +74,9 @@ fn effects_beside_the_transaction_are_found() {
         matches!(finding, Finding::EffectsDiffer { trial: Trial::Crash { .. }, clean: 4, found } if *found > 4)
     });
     assert!(doubled, "{}", told(&findings));
-    assert!(findings.iter().any(|f| matches!(f, Finding::EffectsDiffer { trial: Trial::TimeOut { .. }, .. })));
+    assert!(
+        findings.iter().any(|f| matches!(f, Finding::EffectsDiffer { trial: Trial::TimeOut { .. }, .. }))
+    );
     // Duplicates alone do not run it, so they show nothing.
     assert!(!told(&findings).contains("three times"), "{}", told(&findings));
 }
@@ -90,7 +92,9 @@ fn mails_without_an_idempotency_key_are_found() {
     let check = Check::new(MemoryDatabase::new, messages(), effects).outside(move || sent.load(Relaxed));
     let findings = check.run(handler);
     assert!(!findings.is_empty());
-    assert!(findings.iter().all(|finding| matches!(finding, Finding::ActsOutside { clean: 4, found: 5, .. })));
+    assert!(
+        findings.iter().all(|finding| matches!(finding, Finding::ActsOutside { clean: 4, found: 5, .. }))
+    );
     let text = "when the process died with a1 between handler and commit, it acted 5 time(s) outside of the \
                 transaction; in a clean run 4: send the idempotency key along";
     assert!(told(&findings).contains(text), "{}", told(&findings));
@@ -129,7 +133,9 @@ fn a_handler_that_needs_an_order_between_keys_is_found() {
     };
     let findings = check(good, MemoryDatabase::new, messages(), rows);
     assert!(!findings.is_empty());
-    assert!(findings.iter().all(|f| matches!(f, Finding::EffectsDiffer { trial: Trial::Reordered { .. }, .. })));
+    assert!(
+        findings.iter().all(|f| matches!(f, Finding::EffectsDiffer { trial: Trial::Reordered { .. }, .. }))
+    );
 }
 
 #[test]
@@ -181,7 +187,7 @@ impl Database for Sqlite {
     }
 }
 
-async fn create_invoice(message: Message, mut tx: Tx<SqliteStore>) -> Result<(), Failure> {
+async fn create_invoice(message: Message, tx: Tx<SqliteStore>) -> Result<(), Failure> {
     tx.execute("INSERT INTO invoices (id) VALUES (?1)", [message.id()])?;
     tokio::task::yield_now().await;
     tx.execute("UPDATE total SET n = n + 1", [])?;
@@ -196,7 +202,7 @@ fn a_good_handler_over_sqlite_has_no_finding() {
 
 #[test]
 fn a_handler_over_sqlite_that_commits_is_found() {
-    async fn commits(message: Message, mut tx: Tx<SqliteStore>) -> Result<(), Failure> {
+    async fn commits(message: Message, tx: Tx<SqliteStore>) -> Result<(), Failure> {
         tx.execute("INSERT INTO invoices (id) VALUES (?1)", [message.id()])?;
         let _refused = tx.execute_batch("COMMIT");
         Ok(())
@@ -217,7 +223,7 @@ fn a_handler_over_sqlite_that_rolls_back_is_found() {
 
 #[test]
 fn a_handler_over_sqlite_that_keeps_its_transaction_is_found() {
-    async fn keeps(message: Message, mut tx: Tx<SqliteStore>) -> Result<(), Failure> {
+    async fn keeps(message: Message, tx: Tx<SqliteStore>) -> Result<(), Failure> {
         tx.execute("INSERT INTO invoices (id) VALUES (?1)", [message.id()])?;
         std::mem::forget(tx);
         Ok(())

@@ -176,7 +176,8 @@ async fn groups_in_one_process_get_each_message_once_each() {
     for name in ["billing", "shipping", "audit"] {
         let queue = FakeQueue::new(FakeOptions::queue());
         ids.iter().for_each(|id| queue.publish(Publish::new(*id).key(&id[..1])));
-        let handler = move |message: Message, mut tx: Tx<MemoryStore>| async move { tx.append(name, &message) };
+        let handler =
+            move |message: Message, mut tx: Tx<MemoryStore>| async move { tx.append(name, &message) };
         let runner =
             Runner::builder(name).broker(queue.connect()).store(database.store()).handler(handler).lanes(2);
         runs.push((name, tokio::spawn(runner.build().unwrap().run())));

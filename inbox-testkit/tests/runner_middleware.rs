@@ -83,8 +83,7 @@ async fn an_error_or_a_panic_of_a_layer_is_a_failed_attempt() {
         }
         Ok(())
     };
-    let builder =
-        rig.builder(|_, _| Act::Apply).around(refuse).retry(RetryPolicy::default().attempts_max(2));
+    let builder = rig.builder(|_, _| Act::Apply).around(refuse).retry(RetryPolicy::default().attempts_max(2));
     let summary = rig.run(builder).await;
     assert_eq!((summary.applied, summary.dead_letters, summary.failed_attempts), (1, 2, 3));
     let letters = rig.letters();

@@ -11,9 +11,7 @@ use rig::*;
 type Routes = Router<HookedStore>;
 
 /// A handler that leaves its message in a table of its own.
-fn into(
-    table: &'static str,
-) -> impl Fn(Message, Tx<HookedStore>) -> futures::Boxed + Send + Sync + 'static {
+fn into(table: &'static str) -> impl Fn(Message, Tx<HookedStore>) -> futures::Boxed + Send + Sync + 'static {
     move |message, mut tx| Box::pin(async move { Ok(tx.append(table, &message)?) })
 }
 
@@ -132,11 +130,9 @@ async fn the_type_is_read_where_the_router_is_told_to() {
     let json = r#"{"meta":{"type":"from.json"},"n":1}"#;
     let message = || Publish::new("m0").message_type("native").header("ce_type", "from.header").payload(json);
     let pointer = || TypeFrom::JsonPointer(JsonPointer::new("/meta/type").unwrap());
-    for (type_from, table) in [
-        (TypeFrom::Native, "native"),
-        (TypeFrom::Header("ce_type".into()), "header"),
-        (pointer(), "json"),
-    ] {
+    for (type_from, table) in
+        [(TypeFrom::Native, "native"), (TypeFrom::Header("ce_type".into()), "header"), (pointer(), "json")]
+    {
         let rig = Rig::new(FakeOptions::queue());
         rig.queue.publish(message());
         let router = Routes::new()

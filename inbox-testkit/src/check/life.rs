@@ -49,7 +49,8 @@ where
     };
     let is_cut = |place: Place| cut.is_some_and(|cut| cut.at == place);
     let id = message.id().to_owned();
-    let fails = |error: String| Handled::Wrong(Finding::Fails { trial: trial.clone(), id: id.clone(), error });
+    let fails =
+        |error: String| Handled::Wrong(Finding::Fails { trial: trial.clone(), id: id.clone(), error });
     let context = Context { message, group: &group, attempt: attempt.0, app: &() };
     let call = match handler.prepare(&context) {
         Ok(call) => call,

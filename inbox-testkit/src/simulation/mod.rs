@@ -23,7 +23,10 @@ use mischief::Mischief;
 use process::Site;
 use std::{
     fmt,
-    sync::{Arc, Mutex, atomic::{AtomicBool, AtomicU64}},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64},
+    },
     time::Duration,
 };
 use tokio::time::{sleep, timeout};

@@ -142,7 +142,10 @@ async fn steer(control: Control, how: u8, tally: &Tally, rng: &mut Rng) {
 
 type HandlerFuture = std::pin::Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 
-fn handler<S>(site: &Arc<Site>, plan: &CrashPlan) -> impl Fn(Message, Tx<S>) -> HandlerFuture + Send + Sync + use<S>
+fn handler<S>(
+    site: &Arc<Site>,
+    plan: &CrashPlan,
+) -> impl Fn(Message, Tx<S>) -> HandlerFuture + Send + Sync + use<S>
 where
     S: inbox_core::InboxStore<Tx = MemoryTx>,
 {
