@@ -44,6 +44,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod check;
 pub mod conformance;
 mod crash;
 mod delegate;
@@ -56,6 +57,7 @@ mod memory;
 mod oracle;
 mod recording;
 mod saboteurs;
+pub mod simulation;
 pub mod suite;
 
 pub use crash::{

@@ -126,9 +126,14 @@ pub(super) async fn run<B: Broker, S: InboxStore>(
         cancel: cancelled,
     });
     let mut coordinator = Coordinator::<S, B::Ack>::start(shared, broker.ack_handle(), cancel);
-    let ended = coordinator.run(&mut broker, shutdown, &mut controlled).await;
+    let mut telemetry = Telemetry::new(&coordinator.shared.group);
+    let ended = coordinator.run(&mut broker, shutdown, &mut controlled, &mut telemetry).await;
     let by = after(coordinator.shared.config.shutdown_timeout);
     let written = coordinator.finish(by).await;
+    if Telemetry::IS_ON {
+        // What was given back is counted, and nothing is open any more.
+        telemetry.report(counters.read(), Level::default());
+    }
     let closed = broker.close(by).await.map_err(RunError::Broker);
     ended.and(written).and(closed)?;
     Ok(counters.read())
@@ -171,12 +176,12 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
         broker: &mut B,
         shutdown: impl Future<Output = ()>,
         controlled: &mut Controlled,
+        telemetry: &mut Telemetry,
     ) -> Result<(), RunError>
     where
         B: Broker<Receipt = A::Receipt, Ack = A>,
     {
         let mut shutdown = pin!(shutdown);
-        let mut telemetry = Telemetry::new(&self.shared.group);
         let mut broker_failures = 0;
         let mut broker_waits_until: Option<Instant> = None;
         loop {
@@ -526,6 +531,16 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
             };
             suspended.insert(key, (due, first));
         }
+        // What is held was set back without being charged, perhaps after a later one of its key had failed:
+        // the first of both is tried first.
+        for received in &mut held {
+            let first = received.message.key().and_then(|key| suspended.get_mut(key));
+            if let Some((_, first)) = first.filter(|(_, first)| received.number < first.number) {
+                if !self.is_gone(received) {
+                    std::mem::swap(received, first);
+                }
+            }
+        }
         held.sort_unstable_by_key(|received| received.number);
         let mut back = Vec::with_capacity(held.len());
         for received in held {
@@ -649,6 +664,8 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
         open.extend(self.alone.drain(..));
         open.extend(std::mem::take(&mut self.later).into_values());
         open.extend(std::mem::take(&mut self.copies).into_values().flatten());
+        // In the order of arrival, not of a hash map: the same in every run with the same seed.
+        open.sort_unstable_by_key(|received| received.number);
         Counters::add(&self.shared.counters.released, open.len() as u64);
         if !open.is_empty() {
             let settlements = open.into_iter().map(|received| received.release(None)).collect();

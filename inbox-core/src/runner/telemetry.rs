@@ -14,7 +14,7 @@
 use super::counters::Summary;
 
 /// What the coordinator knows at a moment.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 #[cfg_attr(not(feature = "metrics"), allow(dead_code))]
 pub(crate) struct Level {
     pub(crate) in_flight: usize,

@@ -26,6 +26,16 @@ impl<B: Broker> CrashBroker<B> {
         Self { inner, plan: plan.clone(), held_back: VecDeque::new() }
     }
 
+    /// What is held back of partitions that are taken away must not come after that was said.
+    fn forget_taken_away(&mut self, event: &Event<B::Receipt>) {
+        let taken = match event {
+            Event::Revoked(revocation) => revocation.partitions(),
+            Event::Lost(partitions) => partitions,
+            _ => return,
+        };
+        self.held_back.retain(|delivery| !taken.contains(&delivery.inbound.partition));
+    }
+
     /// As many of the deliveries held back as the credit lets through.
     fn let_through(&mut self, credit: &Credit) -> Vec<Delivery<B::Receipt>> {
         let mut through = Vec::new();
@@ -69,7 +79,9 @@ impl<B: Broker> Broker for CrashBroker<B> {
             self.inner.next(credit).await?
         } else {
             // Nothing may overtake what is held back.
-            return self.inner.next(&Credit::new(0, 0)).await;
+            let event = self.inner.next(&Credit::new(0, 0)).await?;
+            self.forget_taken_away(&event);
+            return Ok(event);
         };
         let about = match &event {
             Event::Deliveries(deliveries) => format!("{} deliveries", deliveries.len()),

@@ -58,13 +58,15 @@ impl FakeBroker {
     /// Opens what was answered and closes what was let go; gives the next time to look again.
     fn hear_replies(&mut self, now: Instant) -> Option<Instant> {
         let mut state = lock(&self.queue.0.state);
+        // Who has been followed by another owner opens and closes nothing any more.
+        let is_owner = state.log.owner == Some(self.connection);
         self.assigning.retain_mut(|(numbers, reply)| {
             let checkpoints = match reply.try_recv() {
                 Err(oneshot::error::TryRecvError::Empty) => return true,
                 Err(oneshot::error::TryRecvError::Closed) => HashMap::new(),
                 Ok(checkpoints) => checkpoints,
             };
-            for &number in &*numbers {
+            for &number in numbers.iter().filter(|_| is_owner) {
                 let checkpoint = checkpoints.get(&state.partition(number));
                 state.open_partition(number, checkpoint);
             }
@@ -72,11 +74,12 @@ impl FakeBroker {
         });
         self.revoking.retain_mut(|(numbers, by, released)| {
             let waits = matches!(released.try_recv(), Err(oneshot::error::TryRecvError::Empty)) && now < *by;
-            if !waits {
+            if !waits && is_owner {
                 numbers.iter().for_each(|&number| state.close_partition(number));
             }
             waits
         });
+        state.set_revoking(self.connection, !self.revoking.is_empty());
         self.revoking.iter().map(|(_, by, _)| *by).min()
     }
 
@@ -120,6 +123,7 @@ impl FakeBroker {
                 let by = now + wait;
                 let (revocation, released) = Revocation::new(names(&numbers), by);
                 self.queue.pause(&numbers);
+                lock(&self.queue.0.state).set_revoking(self.connection, true);
                 self.revoking.push((numbers, by, released));
                 Event::Revoked(revocation)
             }

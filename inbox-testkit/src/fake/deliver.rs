@@ -17,7 +17,7 @@ impl FakeQueueState {
         if connection.ended || self.ended {
             return Step::Ended;
         }
-        if let Some(event) = connection.events.pop_front() {
+        if let Some(event) = connection.next_event() {
             return Step::Report(event);
         }
         if self.options.end == End::WhenSettled && self.is_settled() {

@@ -94,7 +94,7 @@ impl Publish {
         Self { oversize_bytes: Some(bytes), ..self }
     }
 
-    pub(super) fn into_inbound(self, source: &Source) -> Inbound {
+    pub(crate) fn into_inbound(self, source: &Source) -> Inbound {
         let partition = Partition { source: source.clone(), number: self.partition };
         let mut inbound = Inbound::new(partition, self.payload);
         inbound.key = self.key;

@@ -93,6 +93,17 @@ impl FakeQueue {
         self.change(|state| state.lose_partitions(partitions));
     }
 
+    /// Gives all partitions of a log to another consumer, the `nth` of those connected (counted around,
+    /// the oldest first); the owner before finds them lost.
+    pub fn rebalance(&self, nth: usize) {
+        self.change(|state| state.rebalance(nth));
+    }
+
+    /// What names the consumer that owns a log's partitions; never the same for two.
+    pub fn owner(&self) -> Option<u64> {
+        lock(&self.0.state).log.owner
+    }
+
     pub(super) fn pause(&self, partitions: &[u32]) {
         self.change(|state| state.pause(partitions));
     }

@@ -64,6 +64,16 @@ pub(super) struct Connection {
     pub(super) severed: bool,
     pub(super) ended: bool,
     pub(super) events: VecDeque<Scripted>,
+    /// It has not let go yet of what is being taken from it.
+    revoking: bool,
+}
+
+impl Connection {
+    /// The next event to report. Nothing is assigned before what is being taken away has been let go.
+    pub(super) fn next_event(&mut self) -> Option<Scripted> {
+        let waits = self.revoking && matches!(self.events.front(), Some(Scripted::Assign(_)));
+        if waits { None } else { self.events.pop_front() }
+    }
 }
 
 #[derive(Debug)]
@@ -120,6 +130,11 @@ impl FakeQueueState {
         let record = self.records.len();
         if self.is_log() {
             let open = !self.rebalances();
+            let number = inbound.partition.number;
+            if !open && !self.log.partitions.contains_key(&number) {
+                // A partition that is new goes to whoever owns the others.
+                self.script(Scripted::Assign(vec![number]));
+            }
             let index = self.log.push(inbound.partition.number, record, open);
             let at = index as u64 * self.options.position_step;
             inbound.position = Some(Position { at, next: at + 1 });
@@ -190,6 +205,20 @@ impl FakeQueueState {
         }
         if !open && !numbers.is_empty() {
             self.script(Scripted::Assign(numbers));
+        }
+    }
+
+    /// The consumer that is the `nth` of those connected, the oldest first, gets everything.
+    pub(super) fn rebalance(&mut self, nth: usize) {
+        let nth_id = self.connections.keys().nth(nth % self.connections.len().max(1)).copied();
+        if let Some(id) = nth_id.filter(|&id| self.is_log() && self.log.owner != Some(id)) {
+            self.take_over(id);
+        }
+    }
+
+    pub(super) fn set_revoking(&mut self, id: u64, revoking: bool) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.revoking = revoking;
         }
     }
 
