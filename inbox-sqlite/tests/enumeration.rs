@@ -159,7 +159,7 @@ fn a_row_without_its_effect_is_seen() {
     let world = Sqlite::new();
     let group = Group::new("billing").unwrap();
     let outcome = Enumeration::of_good_messages(FakeOptions::queue(), 4)
-        .live_through(&world, inbox_testkit::CrashPlan::dry());
+        .live_through(&world, []);
     assert_eq!(outcome.violations, []);
     Connection::open(world.path()).unwrap().execute("DELETE FROM effects WHERE id = 'a1'", []).unwrap();
     let run = Enumeration::of_good_messages(FakeOptions::queue(), 4);

@@ -27,7 +27,7 @@ fn good() -> (Vec<Entry>, Expected, FinalState) {
     let dead = Evidence { letter: true, ..claimed(Disposition::Dead, "3") };
     let conflict = Evidence { conflict: true, ..claimed(Disposition::Applied, "1") };
     let history = vec![
-        Entry::HandlerStarted { id: "1".to_owned(), evidence: Evidence::default() },
+        Entry::HandlerStarted { id: "1".to_owned(), content: content("1"), evidence: Evidence::default() },
         applied("1"),
         settled("1", content("1"), Verdict::Found, claimed(Disposition::Applied, "1")),
         settled("2", content("2"), Verdict::Released { after: None }, Evidence::default()),
@@ -105,7 +105,7 @@ fn waiving_is_good_only_where_it_is_allowed() {
 #[test]
 fn a_duplicate_must_not_run() {
     let evidence = claimed(Disposition::Applied, "1");
-    let said = spoilt(|history, _| history.push(Entry::HandlerStarted { id: "1".to_owned(), evidence }));
+    let said = spoilt(|history, _| history.push(Entry::HandlerStarted { id: "1".to_owned(), content: content("1"), evidence }));
     assert_eq!(said, ["G3: the handler ran for 1, which was already committed as Applied"]);
 }
 

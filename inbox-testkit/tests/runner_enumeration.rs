@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use inbox_core::{Checkpoints, Failure, Group, InboxStore, Letters, Message};
+use inbox_core::{Checkpoints, Failure, Group, Message, StoredInbox};
 use inbox_testkit::*;
 
 /// The reference database, behind a store that may be spoilt.
@@ -11,7 +11,7 @@ struct Memory<S> {
     spoil: fn(MemoryStore) -> S,
 }
 
-impl<S: Letters<Tx = MemoryTx> + Checkpoints + InboxStore> World for Memory<S> {
+impl<S: StoredInbox<Tx = MemoryTx> + Checkpoints> World for Memory<S> {
     type Store = S;
 
     fn open(&self) -> S {
