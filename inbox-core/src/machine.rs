@@ -7,7 +7,7 @@
 //! compile (`tests/wrong` holds them, with the compiler's words).
 
 use crate::{
-    Claim, ClaimKey, ClaimRequest, CommitError, Conflict, FaultClass, Fingerprint, Group, InboxStore, Letter,
+    Claim, ClaimKey, ClaimRequest, CommitError, Conflict, Disposition, FaultClass, Fingerprint, Group, InboxStore, Letter,
     LetterReason, Letters, Message, Resolution, StoreError, StoredInbox, Tx, TxLimits, runner::Place,
     tx::Home,
 };
@@ -241,6 +241,14 @@ impl<R> Finished<R> {
     /// Back to the start; the transaction is about to be rolled back.
     pub fn undo(self) -> Received<R> {
         self.received
+    }
+
+    /// Whether a row says that what the transaction did for it is committed. A row that still keeps the
+    /// message was there before it was taken; one for other content is another message's.
+    fn is_told_by(&self, resolution: &Resolution) -> bool {
+        let Resolution::Committed { disposition, fingerprint } = resolution else { return false };
+        let is_kept_still = *disposition == Disposition::Stored && self.verdict != Verdict::Stored;
+        !is_kept_still && !fingerprint.conflicts_with(self.received.message.fingerprint())
     }
 
     fn settle(self) -> Settlement<R> {
@@ -566,6 +574,11 @@ impl<R> Doubt<R> {
         &self.message
     }
 
+    /// Whether there is a row that can tell.
+    pub(crate) fn can_be_resolved(&self) -> bool {
+        self.finished.iter().any(|f| f.has_row)
+    }
+
     /// Gives up on finding out: the deliveries, back at the start. Redelivery will tell.
     pub fn undo(self) -> Vec<Received<R>> {
         self.finished.into_iter().map(Finished::undo).collect()
@@ -598,9 +611,10 @@ impl<R> Doubt<R> {
             }
             Err(error) => return Err((self, error)),
         };
-        let is_present = |r: &Resolution| matches!(r, Resolution::Committed { .. });
-        let present = resolutions.iter().position(is_present);
-        let absent = resolutions.iter().position(|r| !is_present(r));
+        let asked = self.finished.iter().filter(|f| f.has_row);
+        let is_done: Vec<bool> = asked.zip(&resolutions).map(|(f, r)| f.is_told_by(r)).collect();
+        let present = is_done.iter().position(|&done| done);
+        let absent = is_done.iter().position(|&done| !done);
         Ok(match (present, absent) {
             (Some(_), None) => Resolved::Committed(self.finished.into_iter().map(Finished::settle).collect()),
             (Some(present), Some(absent)) => {

@@ -1,7 +1,7 @@
 //! One transaction over a batch: claim, handle, record, commit.
 
 use super::{
-    RunError,
+    RunError, Strategy,
     builder::Mode,
     counters::Counters,
     progress::{Moves, Place},
@@ -525,6 +525,10 @@ async fn resolve<S: InboxStore, R>(
 ) -> Result<Vec<Settlement<R>>, Setback<R>> {
     Counters::add(&shared.counters.doubts, 1);
     tracing::warn!(target: "inbox", group = %shared.group, error = doubt.message(), "commit in doubt");
+    if shared.config.strategy == Strategy::AtMostOnce && !doubt.can_be_resolved() {
+        // Nothing tells whether it was done, and it must not be done twice.
+        return Err(Setback::Cancelled(doubt.undo()));
+    }
     for failures in 1.. {
         match doubt.resolve(&*shared.store, &shared.group).await {
             Ok(Resolved::Committed(settlements)) => return Ok(settlements),

@@ -40,7 +40,8 @@ impl Enumeration {
             }
             let kept = StoredMessages::new(CrashStore::new(world.open(), plan), group());
             let kept = RecordingBroker::new(kept, history, |claim| format!("kept {claim}"));
-            self.run(world, CrashBroker::new(kept, plan), history, plan).await
+            // All that this broker asks, it asks the store: there is no connection that could be lost.
+            self.run(world, kept, history, plan).await
         };
         live(plan, run).unwrap_or_else(|error| panic!("starting a runtime: {error}"))
     }
