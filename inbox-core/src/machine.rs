@@ -7,8 +7,10 @@
 //! compile (`tests/wrong` holds them, with the compiler's words).
 
 use crate::{
-    Claim, ClaimKey, ClaimRequest, CommitError, Conflict, Disposition, FaultClass, Fingerprint, Group, InboxStore, Letter,
-    LetterReason, Letters, Message, Resolution, StoreError, StoredInbox, Tx, TxLimits, runner::Place,
+    Claim, ClaimKey, ClaimRequest, CommitError, Conflict, Disposition, FaultClass, Fingerprint, Group,
+    InboxStore, Letter, LetterReason, Letters, Message, Resolution, StoreError, StoredInbox, Tx, TxLimits,
+    mutant::{self, Mutant},
+    runner::Place,
     tx::Home,
 };
 use std::{
@@ -114,6 +116,11 @@ impl<R> Received<R> {
 
     fn settle(self, verdict: Verdict) -> Settlement<R> {
         Settlement { receipt: self.receipt, verdict, tag: self.tag }
+    }
+
+    /// A settlement without any proof: for planted bugs alone.
+    pub(crate) fn forge(self, verdict: Verdict) -> Settlement<R> {
+        self.settle(verdict)
     }
 
     /// Acknowledged without a commit: only for ignored types and the lossy strategy, so not public.
@@ -248,7 +255,8 @@ impl<R> Finished<R> {
     fn is_told_by(&self, resolution: &Resolution) -> bool {
         let Resolution::Committed { disposition, fingerprint } = resolution else { return false };
         let is_kept_still = *disposition == Disposition::Stored && self.verdict != Verdict::Stored;
-        !is_kept_still && !fingerprint.conflicts_with(self.received.message.fingerprint())
+        (!is_kept_still || mutant::is(Mutant::TrustsKeptRow))
+            && !fingerprint.conflicts_with(self.received.message.fingerprint())
     }
 
     fn settle(self) -> Settlement<R> {
@@ -339,6 +347,12 @@ impl<'s, S: InboxStore> Unit<'s, S> {
             .zip(answers)
             .map(|(received, claim)| match claim {
                 Claim::Fresh => Answer::Fresh(Claimed { received, unit, has_row: true }),
+                Claim::Applied if mutant::is(Mutant::RunsDuplicates) => {
+                    Answer::Fresh(Claimed { received, unit, has_row: true })
+                }
+                Claim::Conflict { .. } if mutant::is(Mutant::HidesConflicts) => {
+                    Answer::Found(Found { received, claim: Claim::Applied })
+                }
                 Claim::Conflict { stored } => Answer::Conflict(Conflicting { received, stored, unit }),
                 claim => Answer::Found(Found { received, claim }),
             })
@@ -419,6 +433,7 @@ impl<'s, S: InboxStore> Unit<'s, S> {
     ) -> Result<Vec<Finished<R>>, StepFailed<R>> {
         let (claimed, letters): (Vec<_>, Vec<_>) = dead.into_iter().unzip();
         let written = match self.tx() {
+            Ok(_) if mutant::is(Mutant::ForgetsLetters) => Ok(()),
             Ok(tx) => letters_store.bury(tx, group, &letters).await,
             Err(error) => Err(error),
         };
@@ -489,6 +504,12 @@ impl<'s, S: InboxStore> Unit<'s, S> {
         };
         match self.store.commit(tx).await {
             Ok(()) => Ok(finished.into_iter().map(Finished::settle).collect()),
+            Err(CommitError::InDoubt { .. }) if mutant::is(Mutant::TrustsDoubt) => {
+                Ok(finished.into_iter().map(Finished::settle).collect())
+            }
+            Err(CommitError::RolledBack { .. }) if mutant::is(Mutant::IgnoresRefusedCommit) => {
+                Ok(finished.into_iter().map(Finished::settle).collect())
+            }
             Err(CommitError::InDoubt { message }) => Err(CommitFailed::InDoubt(Doubt { finished, message })),
             Err(CommitError::RolledBack { class, message, source }) => {
                 Err(rolled_back(finished, class, StoreError::Failed { class, message, source }))

@@ -1,6 +1,5 @@
 //! The runner over SQLite: every single fault of the shared enumeration.
 #![allow(clippy::unwrap_used, clippy::field_reassign_with_default)]
-
 // Helpers outside of test functions unwrap too.
 #![allow(clippy::unwrap_used)]
 
@@ -158,8 +157,7 @@ fn every_single_fault_of_keeping_and_handling() {
 fn a_row_without_its_effect_is_seen() {
     let world = Sqlite::new();
     let group = Group::new("billing").unwrap();
-    let outcome = Enumeration::of_good_messages(FakeOptions::queue(), 4)
-        .live_through(&world, []);
+    let outcome = Enumeration::of_good_messages(FakeOptions::queue(), 4).live_through(&world, []);
     assert_eq!(outcome.violations, []);
     Connection::open(world.path()).unwrap().execute("DELETE FROM effects WHERE id = 'a1'", []).unwrap();
     let run = Enumeration::of_good_messages(FakeOptions::queue(), 4);

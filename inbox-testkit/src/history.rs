@@ -143,9 +143,7 @@ impl History {
 
     /// How many handlers were let fail by the plan.
     pub(crate) fn count_refused_handlers(&self) -> usize {
-        let refused = |e: &&Entry| {
-            matches!(e, Entry::Call { call: Call::Handler, reaction: Some(reaction), .. } if !reaction.is_crash())
-        };
+        let refused = |e: &&Entry| matches!(e, Entry::Call { call: Call::Handler, reaction: Some(reaction), .. } if !reaction.is_crash());
         lock(&self.entries).iter().filter(refused).count()
     }
 

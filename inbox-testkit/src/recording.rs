@@ -145,7 +145,12 @@ impl<A: Ack> Ack for RecordingAck<A> {
         }
         let answers = self.inner.settle(batch).await;
         for ((id, content, verdict), answer) in asked.into_iter().zip(&answers) {
-            self.history.push(Entry::Answered { id, content, verdict, settled: answer.as_ref().ok().copied() });
+            self.history.push(Entry::Answered {
+                id,
+                content,
+                verdict,
+                settled: answer.as_ref().ok().copied(),
+            });
         }
         answers
     }

@@ -105,7 +105,9 @@ fn waiving_is_good_only_where_it_is_allowed() {
 #[test]
 fn a_duplicate_must_not_run() {
     let evidence = claimed(Disposition::Applied, "1");
-    let said = spoilt(|history, _| history.push(Entry::HandlerStarted { id: "1".to_owned(), content: content("1"), evidence }));
+    let said = spoilt(|history, _| {
+        history.push(Entry::HandlerStarted { id: "1".to_owned(), content: content("1"), evidence })
+    });
     assert_eq!(said, ["G3: the handler ran for 1, which was already committed as Applied"]);
 }
 

@@ -4,8 +4,8 @@
 use super::{Enumeration, POISON, World};
 use crate::{CrashBroker, CrashPlan, CrashStore, FakeQueue, History, Life, RecordingBroker, live};
 use inbox_core::{
-    Backoff, Broker, ClaimRequest, Failure, Fingerprint, Group, InboxStore, Message, MessageId,
-    RetryPolicy, RunError, Runner, Scope, StoredMessages, Strategy, Summary, Tx, TxLimits,
+    Backoff, Broker, ClaimRequest, Failure, Fingerprint, Group, InboxStore, Message, MessageId, RetryPolicy,
+    RunError, Runner, Scope, StoredMessages, Strategy, Summary, Tx, TxLimits,
 };
 use std::time::Duration;
 

@@ -1,14 +1,14 @@
 //! Faults of a small run through the real runner, over any store: every single one, and every pair.
 
+mod cases;
 mod life;
 mod schedules;
 
+pub use cases::STRATEGIES;
 pub use schedules::{Caught, Outcome};
 
 use crate::{Expected, FakeOptions, FinalState, Mode, Publish, Witness};
-use inbox_core::{
-    Checkpoints, Failure, Fingerprint, Group, InboxStore, Message, StoredInbox, Strategy,
-};
+use inbox_core::{Checkpoints, Failure, Fingerprint, Group, InboxStore, Message, StoredInbox, Strategy};
 use std::{fmt, ops::Deref};
 
 /// What a handler is lent by `W`'s store, as the driver's connection.

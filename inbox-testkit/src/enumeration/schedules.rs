@@ -50,11 +50,7 @@ pub struct Caught {
 impl Enumeration {
     /// Lives through one plan after the other, as long as they crash, and then through a life without
     /// faults.
-    pub fn live_through<W: World>(
-        &self,
-        world: &W,
-        plans: impl IntoIterator<Item = CrashPlan>,
-    ) -> Outcome {
+    pub fn live_through<W: World>(&self, world: &W, plans: impl IntoIterator<Item = CrashPlan>) -> Outcome {
         let queue = FakeQueue::new(self.broker.clone());
         for message in &self.input {
             queue.publish(message.clone());

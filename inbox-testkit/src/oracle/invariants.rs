@@ -97,11 +97,9 @@ pub fn duplicates_do_not_run(history: &[Entry], expected: &Expected, _: &FinalSt
         strategy => strategy == Strategy::OnPersist,
     };
     history.iter().try_for_each(|entry| match entry {
-        Entry::HandlerStarted { evidence: Evidence { claim: Some((Disposition::Stored, _)), .. }, .. }
-            if keeps =>
-        {
-            Ok(())
-        }
+        Entry::HandlerStarted {
+            evidence: Evidence { claim: Some((Disposition::Stored, _)), .. }, ..
+        } if keeps => Ok(()),
         Entry::HandlerStarted { id, evidence: Evidence { claim: None, .. }, .. } if keeps => {
             Err(Violation::new(Guarantee::G2, format!("the handler ran for {id}, which was not kept yet")))
         }

@@ -1,7 +1,7 @@
 //! What the strategies without claims promise.
 
 use super::{
-    Expected, FinalState, Guarantee, Violation,
+    Expected, Fate, FinalState, Guarantee, Violation,
     invariants::{Checked, counts, ensure},
 };
 use crate::{Call, Entry, Evidence, Reaction};
@@ -43,9 +43,7 @@ pub(super) fn acknowledged_with_effect(history: &[Entry]) -> Checked {
 /// G2, at most once: the broker is told before any work, and nothing else.
 pub(super) fn acknowledged_before_work(history: &[Entry]) -> Checked {
     history.iter().try_for_each(|entry| match entry {
-        Entry::Settled { id, verdict, .. }
-            if verdict.is_acknowledgement() && *verdict != Verdict::Waived =>
-        {
+        Entry::Settled { id, verdict, .. } if verdict.is_acknowledgement() && *verdict != Verdict::Waived => {
             refuse(id, *verdict, "it must be told before the work is known")
         }
         _ => Ok(()),
@@ -103,10 +101,12 @@ pub(super) fn applied_at_most_once(history: &[Entry], state: &FinalState) -> Che
     })
 }
 
-/// At most once: a message is lost by a crash or a lost reply, one by each, and by nothing else.
+/// At most once: a message is lost by a crash or a lost reply, one by each, and by nothing else. Deliveries
+/// of one id whose handlers fail leave one letter together.
 pub(super) fn lost_by_faults_only(history: &[Entry], state: &FinalState) -> Checked {
     let loses = |entry: &&Entry| match entry {
         Entry::Crashed => true,
+        Entry::Call { call: Call::Handler, reaction: Some(_), .. } => true,
         Entry::Call { call, reaction: Some(Reaction::AnswerLost | Reaction::RequestLost), .. } => {
             matches!(call, Call::Settle | Call::Commit)
         }
@@ -137,6 +137,8 @@ pub(super) fn no_conflicts(expected: &Expected, state: &FinalState) -> Checked {
     for (id, contents) in expected.conflicts() {
         for content in contents {
             let is_applied = state.effects.iter().any(|row| row.id == *id && row.content == *content);
+            let may_be_dead = expected.fates().get(id) == Some(&Fate::Either);
+            let is_applied = is_applied || may_be_dead && state.letters.contains(id);
             ensure(is_applied, Guarantee::G1, || format!("{id} with {content} was never applied"))?;
         }
     }
