@@ -30,7 +30,7 @@ const MUTANTS: [(Mutant, &str, &str, &str); 14] = [
     (Mutant::CommitsFailedHalf, "exactly once, queue, batches of 1", "none", "G1"),
     (Mutant::HandlesUnconfirmed, "at most once, queue, batches of 1", "refuse@1:settle", "G2"),
     (Mutant::RunsDoubtAgain, "at most once, queue, batches of 1", "answer_lost@4:commit", "G2"),
-    (Mutant::TrustsKeptRow, "on persist, queue, batches of 1", "request_lost@8:commit", "G2"),
+    (Mutant::TrustsKeptRow, "on persist, queue, batches of 1", "request_lost@57:commit", "G8"),
 ];
 
 fn caught(mutant: Mutant, case: &str) -> Option<Caught> {
