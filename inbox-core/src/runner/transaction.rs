@@ -1,7 +1,7 @@
 //! One transaction over a batch: claim, handle, record, commit.
 
 use super::{
-    RunError,
+    RunError, Strategy,
     builder::Mode,
     counters::Counters,
     progress::{Moves, Place},
@@ -13,6 +13,7 @@ use crate::{
     StepFailed, StoreError, Unit,
     handler::{Call, Prepared, Refusal},
     middleware::wrap,
+    mutant::{self, Mutant},
 };
 use futures_util::FutureExt;
 use std::{any::Any, collections::VecDeque, panic::AssertUnwindSafe, sync::Arc};
@@ -535,6 +536,11 @@ async fn resolve<S: InboxStore, R>(
 ) -> Result<Vec<Settlement<R>>, Setback<R>> {
     Counters::add(&shared.counters.doubts, 1);
     tracing::warn!(target: "inbox", group = %shared.group, error = doubt.message(), "commit in doubt");
+    let is_lost = shared.config.strategy == Strategy::AtMostOnce && !doubt.can_be_resolved();
+    if is_lost && !mutant::is(Mutant::RunsDoubtAgain) {
+        // Nothing tells whether it was done, and it must not be done twice.
+        return Err(Setback::Cancelled(doubt.undo()));
+    }
     for failures in 1.. {
         match doubt.resolve(&*shared.store, &shared.group).await {
             Ok(Resolved::Committed(settlements)) => return Ok(settlements),
@@ -562,6 +568,10 @@ async fn resolve<S: InboxStore, R>(
 
 /// Rolls back within a deadline, after which the connection is dropped.
 async fn rollback<S: InboxStore>(shared: &Shared<S>, unit: Unit<'_, S>) {
+    if mutant::is(Mutant::CommitsFailedHalf) {
+        let _ignored = unit.commit::<()>(Vec::new()).await;
+        return;
+    }
     match tokio::time::timeout(shared.config.rollback_timeout, unit.rollback()).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(target: "inbox", %error, "rolling back failed"),

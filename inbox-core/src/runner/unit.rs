@@ -9,7 +9,10 @@ use super::{
 };
 use crate::{
     Checkpoints, Exhausted, Failure, FaultClass, Group, InboxStore, LetterReason, Letters, Message,
-    Middleware, Observed, Received, Settlement, StoreError, StoredInbox, handler::AnyHandler, probe::Probes,
+    Middleware, Observed, Received, Settlement, StoreError, StoredInbox, Verdict,
+    handler::AnyHandler,
+    mutant::{self, Mutant},
+    probe::Probes,
 };
 use bytes::Bytes;
 use std::{
@@ -220,7 +223,7 @@ impl<S: InboxStore, R: Send + 'static> Run<'_, S, R> {
     }
 
     fn without_blocked(&mut self, batch: Vec<Received<R>>) -> Vec<Received<R>> {
-        if self.blocked.is_empty() {
+        if self.blocked.is_empty() || mutant::is(Mutant::OvertakesRetries) {
             return batch;
         }
         let waits_for = |r: &Received<R>| r.message.key().and_then(|key| self.blocked.get(key)).copied();
@@ -300,6 +303,9 @@ impl<S: InboxStore, R: Send + 'static> Run<'_, S, R> {
                 self.work.push_front(vec![single]);
             }
         } else if let Some(mut single) = batch.pop() {
+            if mutant::is(Mutant::TakesBusyForDone) {
+                return self.done.settlements.push((single.forge(Verdict::Found), Outcome::Duplicate));
+            }
             single.found_busy = single.found_busy.saturating_add(1);
             self.set_aside(single, String::new(), None, true);
         }
