@@ -54,9 +54,9 @@ where
         if plan.is_crashed() {
             site.tally.add("crashes", 1);
             site.history.note("a process died");
-        } else if !lock(&site.trouble).is_empty() {
-            return;
-        } else if site.published.load(Ordering::Relaxed) && site.queue.is_settled() {
+        } else if !lock(&site.trouble).is_empty()
+            || (site.published.load(Ordering::Relaxed) && site.queue.is_settled())
+        {
             return;
         }
         sleep(Duration::from_millis(rng.u64(1..2000))).await;
