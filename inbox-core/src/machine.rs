@@ -7,9 +7,9 @@
 //! compile (`tests/wrong` holds them, with the compiler's words).
 
 use crate::{
-    Claim, ClaimKey, ClaimRequest, CommitError, Conflict, FaultClass, Fingerprint, Group, InboxStore, Letter,
-    LetterReason, Letters, Message, Resolution, StoreError, StoredInbox, Tx, TxLimits, runner::Place,
-    tx::Home,
+    Claim, ClaimKey, ClaimRequest, CommitError, Conflict, Disposition, FaultClass, Fingerprint, Group,
+    InboxStore, Letter, LetterReason, Letters, Message, Resolution, StoreError, StoredInbox, Tx, TxLimits,
+    runner::Place, tx::Home,
 };
 use std::{
     sync::{
@@ -549,15 +549,8 @@ pub struct Doubt<R> {
 pub enum Resolved<R> {
     /// It was committed.
     Committed(Vec<Settlement<R>>),
-    /// It was not.
+    /// It was not, or that cannot be told: to be run again, which finds what is committed.
     RolledBack(Vec<Received<R>>),
-    /// Some were and some were not: the database broke its promise, or somebody deleted rows.
-    Torn {
-        /// One that is there.
-        present: ClaimKey,
-        /// One that is not.
-        absent: ClaimKey,
-    },
 }
 
 impl<R> Doubt<R> {
@@ -571,7 +564,10 @@ impl<R> Doubt<R> {
         self.finished.into_iter().map(Finished::undo).collect()
     }
 
-    /// Asks the store. Deliveries without a row of their own follow the others; alone they run again.
+    /// Asks the store. It was committed when every delivery has its row, with its content and disposition.
+    /// Otherwise nothing can be concluded from the rows that are there: another consumer may have written
+    /// them since, for one delivery and not for another. The same goes for deliveries that have no row of
+    /// their own.
     ///
     /// # Errors
     /// The doubt and the store's error while there is no definite answer.
@@ -598,15 +594,28 @@ impl<R> Doubt<R> {
             }
             Err(error) => return Err((self, error)),
         };
-        let is_present = |r: &Resolution| matches!(r, Resolution::Committed { .. });
-        let present = resolutions.iter().position(is_present);
-        let absent = resolutions.iter().position(|r| !is_present(r));
-        Ok(match (present, absent) {
-            (Some(_), None) => Resolved::Committed(self.finished.into_iter().map(Finished::settle).collect()),
-            (Some(present), Some(absent)) => {
-                Resolved::Torn { present: keys[present].clone(), absent: keys[absent].clone() }
+        let is_ours = |finished: &Finished<R>, resolution: &Resolution| match resolution {
+            Resolution::Absent => false,
+            Resolution::Committed { disposition, fingerprint } => {
+                let written = match finished.verdict {
+                    Verdict::Applied => Disposition::Applied,
+                    Verdict::Stored => Disposition::Stored,
+                    _ => Disposition::Dead,
+                };
+                *disposition == written
+                    && !fingerprint.conflicts_with(finished.received.message.fingerprint())
             }
-            (None, _) => Resolved::RolledBack(self.undo()),
+        };
+        let is_committed = keys.len() == self.finished.len()
+            && self
+                .finished
+                .iter()
+                .zip(&resolutions)
+                .all(|(finished, resolution)| is_ours(finished, resolution));
+        Ok(if is_committed {
+            Resolved::Committed(self.finished.into_iter().map(Finished::settle).collect())
+        } else {
+            Resolved::RolledBack(self.undo())
         })
     }
 }
