@@ -3,6 +3,7 @@
 //!
 //! `cargo bench -p inbox-sqlite`
 #![allow(clippy::print_stdout)] // A benchmark prints.
+
 #![allow(clippy::print_stdout)]
 
 use inbox_core::{Failure, IdFrom, Json, JsonPointer, Runner};
