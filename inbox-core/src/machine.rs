@@ -250,12 +250,17 @@ impl<R> Finished<R> {
         self.received
     }
 
-    /// Whether a row says that what the transaction did for it is committed. A row that still keeps the
-    /// message was there before it was taken; one for other content is another message's.
+    /// Whether a row says that what the transaction did for it is committed: with this content, and with
+    /// the disposition that the transaction wrote. Any other row is of before, or somebody else's.
     fn is_told_by(&self, resolution: &Resolution) -> bool {
         let Resolution::Committed { disposition, fingerprint } = resolution else { return false };
-        let is_kept_still = *disposition == Disposition::Stored && self.verdict != Verdict::Stored;
-        (!is_kept_still || mutant::is(Mutant::TrustsKeptRow))
+        let written = match self.verdict {
+            Verdict::Applied => Disposition::Applied,
+            Verdict::Stored => Disposition::Stored,
+            _ => Disposition::Dead,
+        };
+        let is_kept = *disposition == Disposition::Stored && mutant::is(Mutant::TrustsKeptRow);
+        (*disposition == written || is_kept)
             && !fingerprint.conflicts_with(self.received.message.fingerprint())
     }
 
@@ -578,15 +583,8 @@ pub struct Doubt<R> {
 pub enum Resolved<R> {
     /// It was committed.
     Committed(Vec<Settlement<R>>),
-    /// It was not.
+    /// It was not, or that cannot be told: to be run again, which finds what is committed.
     RolledBack(Vec<Received<R>>),
-    /// Some were and some were not: the database broke its promise, or somebody deleted rows.
-    Torn {
-        /// One that is there.
-        present: ClaimKey,
-        /// One that is not.
-        absent: ClaimKey,
-    },
 }
 
 impl<R> Doubt<R> {
@@ -605,7 +603,10 @@ impl<R> Doubt<R> {
         self.finished.into_iter().map(Finished::undo).collect()
     }
 
-    /// Asks the store. Deliveries without a row of their own follow the others; alone they run again.
+    /// Asks the store. It was committed when every delivery has its row, with its content and disposition.
+    /// Otherwise nothing can be concluded from the rows that are there: another consumer may have written
+    /// them since, for one delivery and not for another. The same goes for deliveries that have no row of
+    /// their own.
     ///
     /// # Errors
     /// The doubt and the store's error while there is no definite answer.
@@ -632,16 +633,12 @@ impl<R> Doubt<R> {
             }
             Err(error) => return Err((self, error)),
         };
-        let asked = self.finished.iter().filter(|f| f.has_row);
-        let is_done: Vec<bool> = asked.zip(&resolutions).map(|(f, r)| f.is_told_by(r)).collect();
-        let present = is_done.iter().position(|&done| done);
-        let absent = is_done.iter().position(|&done| !done);
-        Ok(match (present, absent) {
-            (Some(_), None) => Resolved::Committed(self.finished.into_iter().map(Finished::settle).collect()),
-            (Some(present), Some(absent)) => {
-                Resolved::Torn { present: keys[present].clone(), absent: keys[absent].clone() }
-            }
-            (None, _) => Resolved::RolledBack(self.undo()),
+        let is_committed = keys.len() == self.finished.len()
+            && self.finished.iter().zip(&resolutions).all(|(f, resolution)| f.is_told_by(resolution));
+        Ok(if is_committed {
+            Resolved::Committed(self.finished.into_iter().map(Finished::settle).collect())
+        } else {
+            Resolved::RolledBack(self.undo())
         })
     }
 }

@@ -44,7 +44,7 @@ fn report(failed: &Simulated) -> String {
 
 #[test]
 fn every_promise_is_kept_in_random_schedules() {
-    let schedules = number("INBOX_SCHEDULES").unwrap_or(1500);
+    let schedules = number("INBOX_SCHEDULES").unwrap_or(1000);
     let (next, tally) = (AtomicU64::new(0), Tally::default());
     let failed: Vec<Simulated> = thread::scope(|scope| {
         let live = || {

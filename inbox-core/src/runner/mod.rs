@@ -82,17 +82,6 @@ pub enum RunError {
     /// The broker failed in a way that waiting cannot mend.
     #[error("{}", crate::chain_text(.0))]
     Broker(BrokerError),
-    /// After a lost reply some claims of one transaction are there and some are not.
-    #[error(
-        "claims of one transaction are torn: {present} is committed and {absent} is not; \
-         somebody deleted rows, or the database broke its promise"
-    )]
-    Torn {
-        /// One that is there.
-        present: ClaimKey,
-        /// One that is not.
-        absent: ClaimKey,
-    },
     /// A unit of work vanished: the store dropped it, or it panicked outside of a handler.
     #[error("a unit of work vanished: the store dropped it or it panicked outside of a handler")]
     UnitLost,

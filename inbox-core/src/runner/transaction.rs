@@ -545,12 +545,11 @@ async fn resolve<S: InboxStore, R>(
         match doubt.resolve(&*shared.store, &shared.group).await {
             Ok(Resolved::Committed(settlements)) => return Ok(settlements),
             Ok(Resolved::RolledBack(batch)) => {
-                let error =
-                    StoreError::failed(FaultClass::Contention, "a commit whose reply was lost was not done");
+                let error = StoreError::failed(
+                    FaultClass::Contention,
+                    "a commit whose reply was lost is not known to be done",
+                );
                 return Err(Setback::Contention { batch, error, is_wide: true });
-            }
-            Ok(Resolved::Torn { present, absent }) => {
-                return Err(Setback::Halt(Vec::new(), RunError::Torn { present, absent }));
             }
             Err((still, error)) => {
                 tracing::warn!(target: "inbox", group = %shared.group, %error, "commit still in doubt");

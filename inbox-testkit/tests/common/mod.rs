@@ -158,7 +158,6 @@ impl Rig<'_> {
                 doubt = match doubt.resolve(store, &self.group).await {
                     Ok(Resolved::Committed(mut settlements)) => return Ok(settlements.remove(0)),
                     Ok(Resolved::RolledBack(mut received)) => return Err(received.remove(0)),
-                    Ok(Resolved::Torn { .. }) => panic!("one key cannot be torn"),
                     Err((doubt, _)) => doubt,
                 }
             },
