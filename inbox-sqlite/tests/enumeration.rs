@@ -1,5 +1,5 @@
 //! The runner over SQLite: every single fault of the shared enumeration.
-#![allow(clippy::unwrap_used, clippy::field_reassign_with_default)]
+
 // Helpers outside of test functions unwrap too.
 #![allow(clippy::unwrap_used)]
 
