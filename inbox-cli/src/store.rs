@@ -19,6 +19,10 @@ pub(crate) async fn open(path: PathBuf, missing: Missing) -> Result<SqliteStore,
     if path.is_dir() {
         return Err(CliError::usage(format!("{doing} is a folder")).hint("name a database file"));
     }
+    // A device or a pipe keeps nothing; SQLite would even make files beside it.
+    if path.exists() && !path.is_file() {
+        return Err(CliError::usage(format!("{doing} is not a regular file")).hint("name a database file"));
+    }
     if missing == Missing::Refuse && !path.exists() {
         return Err(CliError::usage(format!("{doing}: there is no such file"))
             .hint("name a database that inbox run has written to"));

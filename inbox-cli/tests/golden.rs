@@ -58,6 +58,10 @@ fn cases() -> Vec<(&'static str, Vec<String>)> {
         ("from-not-in-this-build", run(&["--from", "kafka://bob:secret@broker/orders"])),
         ("into-not-in-this-build", run(&["--into", "postgres://bob:secret@db/shop"])),
         ("into-memory", run(&["--into", "sqlite::memory:"])),
+        ("into-memory-uri", run(&["--into", "sqlite:file:shop?mode=memory"])),
+        ("into-uri", run(&["--into", "sqlite:file:shop.db?mode=rw"])),
+        #[cfg(unix)]
+        ("into-device", run(&["--into", "sqlite:/dev/null"])),
         ("empty-group", run(&["--group", ""])),
         ("bad-id-pointer", run(&["--id", "id"])),
         ("id-from-header", run(&["--id", "header:message-id"])),
@@ -87,6 +91,8 @@ fn cases() -> Vec<(&'static str, Vec<String>)> {
         ("input-missing", run(&["--from", "file:DIR/none.jsonl"])),
         ("input-folder", run(&["--from", "file:DIR/folder"])),
         ("schema-missing", run(&["--init", "DIR/none.sql"])),
+        #[cfg(unix)]
+        ("schema-pipe", run(&["--init", "DIR/pipe"])),
         ("schema-bad", run(&["--init", "DIR/bad.sql"])),
         ("database-folder", run(&["--into", "sqlite:DIR/folder"])),
         ("database-in-missing-folder", run(&["--into", "sqlite:DIR/none/shop.db"])),
@@ -152,6 +158,8 @@ fn fixtures() -> tempfile::TempDir {
     file("orders.jsonl", "{\"id\":\"o-1\",\"order_id\":1,\"amount\":100}\n");
     file("schema.sql", "CREATE TABLE invoices (order_id BIGINT NOT NULL, amount BIGINT NOT NULL);");
     file("bad.sql", "CREATE TABLE invoices (order_id BIGINT);\nCREATE TABEL other (a);");
+    #[cfg(unix)]
+    assert!(Command::new("mkfifo").arg(folder.path().join("pipe")).status().unwrap().success());
     // An empty file is an empty database.
     file("other.db", "");
     fs::create_dir(folder.path().join("folder")).unwrap();
