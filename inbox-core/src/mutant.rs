@@ -1,7 +1,7 @@
 //! Planted bugs of the runner, for the tests that have to see them.
 //!
 //! Only with the feature `planted-mutants`, which is for tests alone, can one be planted; without it
-//! [`is`] is the constant `false` and leaves nothing behind.
+//! `is` is the constant `false` and leaves nothing behind.
 
 /// A bug that can be planted into the runner of this thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
