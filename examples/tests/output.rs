@@ -17,15 +17,21 @@ fn one_message_published_twice() {
     );
 }
 
-/// The values of the design's table of strategies.
+/// The values that a published study measured, on every strategy.
 #[test]
 fn the_table_of_strategies() {
     assert_eq!(
         stdout_of(env!("CARGO_BIN_EXE_strategies")),
         "| strategy | first run | second consumer | handler ran | invoices |\n\
          |---|---|---|---|---|\n\
+         | at most once | processed=false committed=true | nothing delivered | 1 | 0 |\n\
+         | at least once, on persist | processed=false committed=true | nothing delivered | 1 | 0 |\n\
          | at least once, on success | processed=false committed=false | processed=true | 2 | 1 |\n\
-         | exactly once (inbox) | processed=false committed=false | processed=true | 2 | 1 |\n"
+         | exactly once (inbox) | processed=false committed=false | processed=true | 2 | 1 |\n\
+         \n\
+         One message published twice, exactly once:\n\
+         delivery 1 processed=true duplicate=false committed=true invoices=1\n\
+         delivery 2 processed=false duplicate=true committed=true invoices=1\n"
     );
 }
 

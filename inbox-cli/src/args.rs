@@ -53,8 +53,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) init: Option<PathBuf>,
     /// A statement to run for every message. Several are one transaction, in this order. :name is the
-    /// payload's field of that name, always bound as a value; NULL when there is none.
-    #[arg(long, value_name = "SQL", required = true)]
+    /// payload's field of that name, always bound as a value; NULL when there is none. A number that
+    /// neither a 64-bit integer nor a double can hold exactly is bound as text; SQLite's INTEGER and REAL
+    /// columns would round it, so give such a column the type TEXT.
+    #[arg(long, value_name = "SQL", required = true, allow_hyphen_values = true)]
     pub(crate) sql: Vec<String>,
     /// Takes parameter :NAME from elsewhere. SOURCE is a JSON pointer (/a/b, or nothing for the whole
     /// payload), header:NAME, or message:PART with PART one of id, key, position, partition, source,
@@ -97,7 +99,8 @@ pub(crate) struct RunArgs {
 pub(crate) enum OnFailure {
     /// Keep it as a dead letter, and go on.
     DeadLetter,
-    /// Stop the run with exit code 1.
+    /// Stop the run with exit code 1, also at a line that would become a letter for any other reason.
+    /// Other messages of the same transaction are rolled back, and read again by the next run.
     Halt,
 }
 
@@ -177,7 +180,7 @@ pub(crate) enum DeadCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConflictsCommand {
-    /// List conflicts.
+    /// List conflicts. `--output json` shows whole payloads.
     List(ListArgs),
 }
 
@@ -241,6 +244,24 @@ mod tests {
     #[test]
     fn the_options_are_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sql_may_begin_with_a_comment() {
+        let args = [
+            "inbox",
+            "run",
+            "--from",
+            "file:a",
+            "--into",
+            "sqlite:b",
+            "--group",
+            "g",
+            "--sql",
+            "-- c\nSELECT 1",
+        ];
+        let Command::Run(run) = Cli::try_parse_from(args).unwrap().command else { panic!("not a run") };
+        assert_eq!(run.sql, ["-- c\nSELECT 1"]);
     }
 
     #[test]

@@ -32,6 +32,14 @@ impl Decimal {
         Some(Self { negative, digits: digits.to_owned(), exponent })
     }
 
+    /// The number, when it is whole and an `i64` holds it.
+    pub(crate) fn to_i64(&self) -> Option<i64> {
+        // More zeros than an i64 has digits cannot fit, and are not written out.
+        let zeros = usize::try_from(self.exponent).ok().filter(|zeros| *zeros < 19)?;
+        let sign = if self.negative { "-" } else { "" };
+        format!("{sign}0{}{}", self.digits, "0".repeat(zeros)).parse().ok()
+    }
+
     /// Whether both texts are numbers, and the same.
     pub(crate) fn same(a: &str, b: &str) -> bool {
         Self::parse(a).is_some_and(|a| Some(a) == Self::parse(b))
@@ -41,6 +49,23 @@ impl Decimal {
 #[cfg(test)]
 mod tests {
     use super::Decimal;
+
+    #[test]
+    fn whole_numbers_that_fit_are_integers() {
+        for (text, number) in [
+            ("9007199254740993.0", Some(9_007_199_254_740_993)),
+            ("-9223372036854775808.00", Some(i64::MIN)),
+            ("922337203685477580.7e1", Some(i64::MAX)),
+            ("9223372036854775808.0", None),
+            ("1e18", Some(1_000_000_000_000_000_000)),
+            ("1e19", None),
+            ("1e999999999", None),
+            ("-0.0", Some(0)),
+            ("1.5", None),
+        ] {
+            assert_eq!(Decimal::parse(text).unwrap().to_i64(), number, "{text}");
+        }
+    }
 
     #[test]
     fn only_the_value_counts() {

@@ -42,6 +42,9 @@ pub(crate) enum EndpointError {
     /// `sqlite::memory:`.
     #[error("{option} {shown}: a database in memory is gone when the command ends; name a file")]
     InMemory { option: &'static str, shown: String },
+    /// `sqlite:file:…`: SQLite's own kind of URI, whose parameters could ask for anything.
+    #[error("{option} {shown}: a URI of SQLite's is not understood; name the file itself, as {supported}")]
+    SqliteUri { option: &'static str, shown: String, supported: &'static str },
 }
 
 /// One side of a run: what it may be.
@@ -143,8 +146,12 @@ impl Target {
     /// Reads the value of `--into`.
     pub(crate) fn parse(url: &str) -> Result<Self, EndpointError> {
         let path = INTO.path(url)?;
-        if path == ":memory:" {
-            return Err(EndpointError::InMemory { option: INTO.option, shown: redact(url) });
+        let Side { option, supported, .. } = INTO;
+        if path.starts_with(":memory:") || (path.starts_with("file:") && path.contains("mode=memory")) {
+            return Err(EndpointError::InMemory { option, shown: redact(url) });
+        }
+        if path.starts_with("file:") {
+            return Err(EndpointError::SqliteUri { option, shown: redact(url), supported });
         }
         Ok(Self::Sqlite(path.into()))
     }

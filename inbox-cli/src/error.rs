@@ -21,18 +21,28 @@ impl CliError {
         Self { exit: Exit::Failed, message: message.into() }
     }
 
-    /// Appends the cause and the causes of the cause.
+    /// Appends the cause and the causes of the cause, each only where it adds something.
     #[must_use]
     pub(crate) fn caused_by(mut self, cause: &(dyn Error + 'static)) -> Self {
+        let mut told: Option<String> = None;
         let mut next = Some(cause);
         while let Some(error) = next {
-            let text = error.to_string();
-            // Many errors repeat their source in their own text.
-            if !self.message.contains(&text) {
-                self.message.push_str(": ");
-                self.message.push_str(&text);
-            }
             next = error.source();
+            let text = error.to_string();
+            // Many errors repeat their source in their own text; and behind SQLite's words its number
+            // with the general words for it tells nothing.
+            if contains(&self.message, &text) || (told.is_some() && error.is::<rusqlite::ffi::Error>()) {
+                continue;
+            }
+            // A cause that repeats what was told last, and more, takes its place.
+            let repeated = told.as_deref().filter(|told| contains(&text, told));
+            let shorter = repeated.and_then(|told| self.message.strip_suffix(told)).map(str::len);
+            match shorter {
+                Some(bytes) => self.message.truncate(bytes),
+                None => self.message.push_str(": "),
+            }
+            self.message.push_str(&text);
+            told = Some(text);
         }
         self
     }
@@ -65,6 +75,10 @@ impl fmt::Display for CliError {
 }
 
 impl Error for CliError {}
+
+fn contains(text: &str, part: &str) -> bool {
+    text.to_lowercase().contains(&part.to_lowercase())
+}
 
 /// Joins lines and neutralises control characters, which could steer a terminal.
 pub(crate) fn one_line(text: &str) -> String {
@@ -104,6 +118,28 @@ mod tests {
         let error = CliError::failed("opening postgres://a:b@c/d").caused_by(&cause).hint("try again");
         assert_eq!(error.to_string(), "opening postgres://a:***@c/d: line one line two; try again");
         assert_eq!(error.exit().code(), 1);
+    }
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{0}")]
+    struct Layer(&'static str, #[source] Box<dyn Error>);
+
+    #[test]
+    fn a_cause_is_told_when_it_adds_something() {
+        let full = || {
+            let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL);
+            Box::new(rusqlite::Error::SqliteFailure(code, Some("database is full".to_owned())))
+        };
+        let told = CliError::failed("committing").caused_by(&Layer("Database is full; make room", full()));
+        assert_eq!(told.to_string(), "committing: Database is full; make room");
+        let told = CliError::failed("committing").caused_by(&*full());
+        assert_eq!(told.to_string(), "committing: database is full");
+
+        let cause = || std::io::Error::other("cannot open: no such FILE");
+        let told = CliError::failed("reading").caused_by(&Layer("Cannot open", Box::new(cause())));
+        assert_eq!(told.to_string(), "reading: cannot open: no such FILE");
+        let told = CliError::failed("reading").caused_by(&Layer("it went wrong", Box::new(cause())));
+        assert_eq!(told.to_string(), "reading: it went wrong: cannot open: no such FILE");
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub(crate) async fn prepare(args: &RunArgs) -> Result<Prepared, CliError> {
     if let Some(file) = &args.init {
         schema::apply(&store, file).await?;
     }
-    let sink = Sink::prepare(&mut sqlite::open(&path)?, &args.sql, &args.params)?;
+    let sink = Sink::prepare(&mut sqlite::open(&path)?, &args.sql, &args.params, args.handler_timeout_s)?;
     Ok(Prepared { broker, store, sink })
 }
 

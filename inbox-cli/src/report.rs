@@ -45,12 +45,16 @@ impl Report {
     /// Two lines for people.
     pub(crate) fn text(&self) -> String {
         let Counts { received, applied, duplicates, conflicts, dead_letters, failed_attempts } = self.counts;
+        let rate = match rate(received, Duration::from_millis(self.elapsed_ms)) {
+            // Of nothing there is no rate.
+            _ if received == 0 => String::new(),
+            rate => format!(" ({rate}/s)"),
+        };
         format!(
             "received {received}: applied {applied}, duplicates {duplicates}, conflicts {conflicts}, \
-             dead letters {dead_letters}\n{} in {} ({}/s)\n",
+             dead letters {dead_letters}\n{} in {}{rate}\n",
             counted(failed_attempts, "failed attempt"),
             seconds(self.elapsed_ms),
-            rate(received, Duration::from_millis(self.elapsed_ms)),
         )
     }
 }
@@ -102,6 +106,6 @@ mod tests {
              1 failed attempt in 1.234 s (29/s)\n"
         );
         let nothing = Report::new(Counts::default(), Duration::ZERO).text();
-        assert!(nothing.ends_with("0 failed attempts in 0.000 s (0/s)\n"));
+        assert!(nothing.ends_with("0 failed attempts in 0.000 s\n"));
     }
 }

@@ -12,7 +12,9 @@ use crate::{
     report::{Counts, Report},
     signals::Signals,
 };
-use inbox_core::{Exhausted, RetryPolicy, Runner, RunnerBuilder, Summary, TxLimits, Work, with_state};
+use inbox_core::{
+    Exhausted, RetryPolicy, RunError, Runner, RunnerBuilder, Summary, TxLimits, Work, with_state,
+};
 use inbox_file::{FileBroker, FileProgress};
 use inbox_sqlite::SqliteStore;
 use std::{
@@ -61,7 +63,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<Exit, CliError> {
         ReportFormat::Json => output::print(&report.json()),
         ReportFormat::None => Ok(()),
     };
-    ended.map_err(|error| CliError::failed(error.to_string()))?;
+    ended.map_err(|error| failure(&error))?;
     printed?;
     Ok(signals.exit().unwrap_or(Exit::Done))
 }
@@ -110,6 +112,14 @@ fn counts(summary: Summary) -> Counts {
     }
 }
 
+fn failure(error: &RunError) -> CliError {
+    match error {
+        // Its own text repeats what each of the causes repeats.
+        RunError::Store { doing, error } => CliError::failed(doing).caused_by(error),
+        other => CliError::failed(other.to_string()),
+    }
+}
+
 fn warn_of_leftover(file: &FileProgress) {
     if let Some(leftover) = file.leftover() {
         tracing::warn!(
@@ -118,5 +128,21 @@ fn warn_of_leftover(file: &FileProgress) {
             leftover.bytes,
             leftover.at,
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use inbox_core::{FaultClass, StoreError};
+
+    #[test]
+    fn a_failure_of_the_database_is_told_once() {
+        let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL);
+        let full = rusqlite::Error::SqliteFailure(code, Some("database or disk is full".to_owned()));
+        let text = "committing failed: database or disk is full; free some space on its disk";
+        let error = StoreError::failed(FaultClass::Outage, text).caused_by(full);
+        let error = RunError::Store { doing: "writing to x".to_owned(), error };
+        assert_eq!(failure(&error).to_string(), format!("writing to x: {text}"));
     }
 }

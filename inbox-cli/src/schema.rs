@@ -8,11 +8,13 @@ use std::path::Path;
 /// Runs the file in one transaction, unless it was run on this database before: the same command is run
 /// again and again.
 pub(crate) async fn apply(store: &SqliteStore, file: &Path) -> Result<(), CliError> {
-    let script = std::fs::read_to_string(file).map_err(|error| {
-        CliError::usage(format!("reading --init {}", file.display()))
-            .caused_by(&error)
-            .hint("name a file of SQL statements")
-    })?;
+    let doing = || CliError::usage(format!("reading --init {}", file.display()));
+    let hint = "name a file of SQL statements";
+    // Reading a pipe could wait for ever, and the file is needed again by the next run.
+    if file.exists() && !file.is_file() {
+        return Err(doing().because(&"it is not a regular file").hint(hint));
+    }
+    let script = std::fs::read_to_string(file).map_err(|error| doing().caused_by(&error).hint(hint))?;
     store.apply_init(&script).await.map(drop).map_err(|error| failure(file, &error))
 }
 

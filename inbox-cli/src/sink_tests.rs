@@ -12,7 +12,7 @@ fn database() -> Connection {
 fn sink(connection: &mut Connection, sql: &[&str], params: &[&str]) -> Result<Sink, String> {
     let sql: Vec<_> = sql.iter().map(|sql| (*sql).to_owned()).collect();
     let params: Vec<_> = params.iter().map(|text| text.parse().unwrap()).collect();
-    Sink::prepare(connection, &sql, &params).map_err(|error| error.to_string())
+    Sink::prepare(connection, &sql, &params, 30).map_err(|error| error.to_string())
 }
 
 fn run(connection: &Connection, sink: &Sink, payload: &str) -> Result<(), StatementFailed> {
@@ -57,6 +57,49 @@ fn a_failure_names_the_statement_and_keeps_the_drivers_error() {
 }
 
 #[test]
+fn the_tables_of_inbox_can_be_read_and_not_changed() {
+    let mut connection = database();
+    connection
+        .execute_batch(
+            "CREATE TABLE inbox_claims (id); CREATE INDEX i ON inbox_claims (id);
+             CREATE TRIGGER tr AFTER INSERT ON u BEGIN DELETE FROM inbox_claims; END;",
+        )
+        .unwrap();
+    for sql in [
+        "DELETE FROM inbox_claims",
+        "UPDATE Inbox_Claims SET id = :id",
+        "INSERT INTO main.inbox_claims VALUES (:id)",
+        "WITH w AS (SELECT 1) REPLACE INTO inbox_claims SELECT * FROM w",
+        "DROP TABLE inbox_claims",
+        "DROP INDEX i",
+        "ALTER TABLE inbox_claims RENAME TO mine",
+        "ALTER TABLE inbox_claims ADD COLUMN b",
+        "CREATE TRIGGER x BEFORE INSERT ON inbox_claims BEGIN SELECT 1; END",
+        "INSERT INTO u VALUES (:id)",
+    ] {
+        let refused = sink(&mut connection, &[sql], &[]).unwrap_err();
+        assert_eq!(
+            refused,
+            "--sql 1: it changes inbox_claims: tables whose names begin with inbox_ are inbox's own and can \
+             only be read",
+            "{sql}"
+        );
+    }
+    sink(&mut connection, &["INSERT INTO t SELECT id, 'x' FROM inbox_claims"], &[]).unwrap();
+}
+
+#[test]
+fn vacuum_and_extensions_are_refused() {
+    let mut connection = database();
+    for sql in ["VACUUM", "-- a\n /* b */ ;vacuum main", "VACUUM INTO 'DIR/copy.db'"] {
+        let refused = sink(&mut connection, &[sql], &[]).unwrap_err();
+        assert!(refused.starts_with("--sql 1: VACUUM is not allowed: "), "{sql}: {refused}");
+    }
+    let refused = sink(&mut connection, &["SELECT LOAD_EXTENSION(:a)"], &[]).unwrap_err();
+    assert!(refused.starts_with("--sql 1: ") && refused.contains("load_extension"), "{refused}");
+}
+
+#[test]
 fn statements_that_cannot_work_are_refused() {
     let mut connection = database();
     for (sql, refused) in [
@@ -71,6 +114,16 @@ fn statements_that_cannot_work_are_refused() {
         (
             "INSERT INTO t VALUES (?1, :b)",
             "--sql 1: the parameter ?1 has no name; write :name, the name of a payload field",
+        ),
+        (
+            "INSERT INTO u VALUES (:n::int)",
+            "--sql 1: the parameter :n::int is no name of letters, digits and _; for another type write \
+             CAST(:n AS INTEGER)",
+        ),
+        (
+            "INSERT INTO u VALUES (@1)",
+            "--sql 1: the parameter @1 is no name of letters, digits and _; for another type write \
+             CAST(:name AS INTEGER)",
         ),
         ("INSRT INTO t", "--sql 1: near \"INSRT\": syntax error"),
         ("INSERT INTO v VALUES (1)", "--sql 1: no such table: v"),

@@ -24,6 +24,23 @@ pub(crate) fn open(path: &Path) -> Result<Connection, CliError> {
     open().map_err(|error| failure(doing(), &error))
 }
 
+/// Whether the tables of inbox are in a database that is there. It does not write: a store would make
+/// them. A file that is no database passes: opening the store tells that better.
+pub(crate) fn has_inbox_tables(path: &Path) -> Result<bool, CliError> {
+    let look = || {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(LOCK_TIMEOUT)?;
+        let sql = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'inbox_schema'";
+        connection.query_row(sql, [], |row| row.get::<_, i64>(0))
+    };
+    match look() {
+        Ok(found) => Ok(found > 0),
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => Ok(true),
+        Err(error) => Err(failure(format!("looking into --into sqlite:{}", path.display()), &error)),
+    }
+}
+
 /// The error for a call of SQLite's: called wrongly, unless the database or the disk is what is wrong.
 pub(crate) fn failure(doing: impl Into<String>, error: &rusqlite::Error) -> CliError {
     let hint = match error.sqlite_error_code() {

@@ -1,10 +1,10 @@
 //! Opening the store that `--into` names.
 
-use crate::error::CliError;
+use crate::{error::CliError, sqlite};
 use inbox_sqlite::{OpenError, SqliteStore};
 use std::path::PathBuf;
 
-/// What to do when there is no database.
+/// What to do when there is no database, or none with the tables of inbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Missing {
     /// Make one.
@@ -19,12 +19,21 @@ pub(crate) async fn open(path: PathBuf, missing: Missing) -> Result<SqliteStore,
     if path.is_dir() {
         return Err(CliError::usage(format!("{doing} is a folder")).hint("name a database file"));
     }
+    // A device or a pipe keeps nothing; SQLite would even make files beside it.
+    if path.exists() && !path.is_file() {
+        return Err(CliError::usage(format!("{doing} is not a regular file")).hint("name a database file"));
+    }
     if missing == Missing::Refuse && !path.exists() {
         return Err(CliError::usage(format!("{doing}: there is no such file"))
             .hint("name a database that inbox run has written to"));
     }
     let place = doing.clone();
     let open = move || {
+        if missing == Missing::Refuse && !sqlite::has_inbox_tables(&path)? {
+            return Err(CliError::usage(format!(
+                "{place} has no inbox tables: run `inbox run {place}` first"
+            )));
+        }
         let options = SqliteStore::options().create(missing == Missing::Create);
         options.open(path).map_err(|error| failure(&place, &error))
     };

@@ -37,8 +37,9 @@ impl Value {
     }
 
     /// A number keeps all its digits: what neither an `i64` nor a double holds exactly stays text. A
-    /// whole number never becomes a double, so that a column of them does not change its type with
-    /// the number of zeros at the end.
+    /// number that is written whole never becomes a double, so that a column of them does not change its type with
+    /// the number of zeros at the end; one that is written with a fraction or an exponent is a double
+    /// where that holds it, and an integer where only that does.
     fn from_number(text: &str) -> Self {
         if text.bytes().all(|b| b == b'-' || b.is_ascii_digit()) {
             return text.parse().map_or_else(|_| Self::Text(text.to_owned()), Self::Integer);
@@ -46,7 +47,10 @@ impl Value {
         match text.parse::<f64>() {
             // `{:e}` writes the shortest digits that read back as the same double.
             Ok(real) if real.is_finite() && Decimal::same(text, &format!("{real:e}")) => Self::Real(real),
-            _ => Self::Text(text.to_owned()),
+            _ => match Decimal::parse(text).and_then(|number| number.to_i64()) {
+                Some(whole) => Self::Integer(whole),
+                None => Self::Text(text.to_owned()),
+            },
         }
     }
 
@@ -86,7 +90,11 @@ mod tests {
             ("12.50", Value::Real(12.5)),
             ("1e3", Value::Real(1000.0)),
             ("0.1", Value::Real(0.1)),
-            ("9007199254740993.0", Value::Text("9007199254740993.0".into())),
+            ("9007199254740993.0", Value::Integer(9_007_199_254_740_993)),
+            ("-900719925474099.3e1", Value::Integer(-9_007_199_254_740_993)),
+            ("9007199254740992.0", Value::Real(9_007_199_254_740_992.0)),
+            ("9007199254740993.5", Value::Text("9007199254740993.5".into())),
+            ("9223372036854775809.0", Value::Text("9223372036854775809.0".into())),
             ("0.1000000000000000055", Value::Text("0.1000000000000000055".into())),
             ("1e400", Value::Text("1e400".into())),
             ("1e-400", Value::Text("1e-400".into())),

@@ -58,6 +58,10 @@ fn cases() -> Vec<(&'static str, Vec<String>)> {
         ("from-not-in-this-build", run(&["--from", "kafka://bob:secret@broker/orders"])),
         ("into-not-in-this-build", run(&["--into", "postgres://bob:secret@db/shop"])),
         ("into-memory", run(&["--into", "sqlite::memory:"])),
+        ("into-memory-uri", run(&["--into", "sqlite:file:shop?mode=memory"])),
+        ("into-uri", run(&["--into", "sqlite:file:shop.db?mode=rw"])),
+        #[cfg(unix)]
+        ("into-device", run(&["--into", "sqlite:/dev/null"])),
         ("empty-group", run(&["--group", ""])),
         ("bad-id-pointer", run(&["--id", "id"])),
         ("id-from-header", run(&["--id", "header:message-id"])),
@@ -75,15 +79,20 @@ fn cases() -> Vec<(&'static str, Vec<String>)> {
         ("param-unused", run(&["--param", "total=/total"])),
         ("param-twice", run(&["--param", "amount=/a", "--param", "amount=/b"])),
         ("sql-positional-parameter", run(&["--sql", "INSERT INTO invoices VALUES (?, :amount)"])),
+        ("sql-cast-of-postgres", run(&["--sql", "INSERT INTO invoices VALUES (:order_id::int, :amount)"])),
         ("sql-syntax", run(&["--sql", "INSRT INTO invoices VALUES (1, 2)"])),
         ("sql-no-such-table", run(&["--sql", "INSERT INTO bills VALUES (:order_id)"])),
         ("sql-second-is-bad", run(&["--sql", "DELETE FROM invoices", "--sql", "DELETE FROM bills"])),
         ("sql-two-statements", run(&["--sql", "DELETE FROM invoices; DELETE FROM invoices"])),
         ("sql-empty", run(&["--sql", " "])),
         ("sql-commit", run(&["--sql", "COMMIT"])),
+        ("sql-own-table", run(&["--sql", "DELETE FROM inbox_claims"])),
+        ("sql-vacuum", run(&["--sql", "VACUUM"])),
         ("input-missing", run(&["--from", "file:DIR/none.jsonl"])),
         ("input-folder", run(&["--from", "file:DIR/folder"])),
         ("schema-missing", run(&["--init", "DIR/none.sql"])),
+        #[cfg(unix)]
+        ("schema-pipe", run(&["--init", "DIR/pipe"])),
         ("schema-bad", run(&["--init", "DIR/bad.sql"])),
         ("database-folder", run(&["--into", "sqlite:DIR/folder"])),
         ("database-in-missing-folder", run(&["--into", "sqlite:DIR/none/shop.db"])),
@@ -95,6 +104,7 @@ fn cases() -> Vec<(&'static str, Vec<String>)> {
             args(&["conflicts", "list", "--into", "sqlite:DIR/shop.db", "--output", "xml"]),
         ),
         ("list-missing-database", args(&["dead", "list", "--into", "sqlite:DIR/none.db"])),
+        ("stats-no-tables", args(&["stats", "--into", "sqlite:DIR/other.db"])),
         ("stats-no-database", args(&["stats", "--into", "sqlite:DIR/orders.jsonl"])),
         ("show-without-number", args(&["dead", "show", "--into", "sqlite:DIR/shop.db"])),
         (
@@ -148,6 +158,10 @@ fn fixtures() -> tempfile::TempDir {
     file("orders.jsonl", "{\"id\":\"o-1\",\"order_id\":1,\"amount\":100}\n");
     file("schema.sql", "CREATE TABLE invoices (order_id BIGINT NOT NULL, amount BIGINT NOT NULL);");
     file("bad.sql", "CREATE TABLE invoices (order_id BIGINT);\nCREATE TABEL other (a);");
+    #[cfg(unix)]
+    assert!(Command::new("mkfifo").arg(folder.path().join("pipe")).status().unwrap().success());
+    // An empty file is an empty database.
+    file("other.db", "");
     fs::create_dir(folder.path().join("folder")).unwrap();
     folder
 }

@@ -120,6 +120,41 @@ fn a_file_with_everything_in_it_comes_out_right_however_it_is_batched() {
 }
 
 #[test]
+fn help_tells_what_halting_does_and_where_whole_payloads_are() {
+    let shop = Shop::new(b"");
+    let words = |args: &[&str]| shop.prints(args).split_whitespace().collect::<Vec<_>>().join(" ");
+    let run = words(&["run", "--help"]);
+    assert!(run.contains("also at a line that would become a letter for any other reason"), "{run}");
+    assert!(run.contains("rolled back, and read again by the next run"), "{run}");
+    assert!(run.contains("give such a column the type TEXT"), "{run}");
+    let conflicts = words(&["conflicts", "list", "--help"]);
+    assert!(conflicts.contains("`--output json` shows whole payloads"), "{conflicts}");
+}
+
+#[test]
+fn looking_does_not_make_tables() {
+    let shop = Shop::new(&orders(1));
+    let file = shop.path("mine.db");
+    Connection::open(&file).unwrap().execute_batch("CREATE TABLE mine (a)").unwrap();
+    let before = fs::read(&file).unwrap();
+    let source = ["--from", "file:orders.jsonl", "--group", "billing"];
+    for command in [
+        vec!["dead", "list"],
+        vec!["dead", "show", "1"],
+        vec!["conflicts", "list"],
+        vec!["stats"],
+        [&["checkpoint", "show"][..], &source].concat(),
+        [&["checkpoint", "reset"][..], &source].concat(),
+    ] {
+        let output = shop.inbox(&[&command[..], &["--into", "sqlite:mine.db"]].concat()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{command:?}: {output:?}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(stderr.contains("sqlite:mine.db has no inbox tables: run `inbox run"), "{stderr}");
+        assert_eq!(fs::read(&file).unwrap(), before, "{command:?}");
+    }
+}
+
+#[test]
 fn several_statements_are_one_transaction() {
     let lines = b"{\"id\":1,\"order_id\":1,\"amount\":5}\n{\"id\":2,\"order_id\":2}\n";
     let shop = Shop::new(lines);
@@ -145,6 +180,19 @@ fn halting_is_exit_code_1_with_a_report() {
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(stderr.lines().last().unwrap().starts_with("inbox: message 2 failed 1 time(s)"), "{stderr}");
     assert_eq!(shop.invoices(), (1, 5));
+}
+
+#[test]
+fn a_statement_that_takes_too_long_is_told_as_that() {
+    let shop = Shop::new(&orders(1));
+    let endless = "INSERT INTO invoices WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) \
+                   SELECT max(i), NULL, :amount FROM n";
+    let args = ["--sql", endless, "--handler-timeout", "1", "--attempts", "1"];
+    let output = shop.run(&args).output().unwrap();
+    assert_eq!(counts(&output), told(1, 0, 0, 0, 1, 1), "{output:?}");
+    let letter = shop.prints(&["dead", "show", "1", "--into", "sqlite:shop.db"]);
+    let error = "error: --sql 1: stopped: the SQL of the message ran longer than --handler-timeout (1 s)\n";
+    assert!(letter.contains(error), "{letter}");
 }
 
 #[test]

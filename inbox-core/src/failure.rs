@@ -130,7 +130,9 @@ impl Backoff {
 pub enum Exhausted {
     /// It becomes a letter, later messages of its key flow on.
     DeadLetter,
-    /// The run ends with an error; the message is not acknowledged.
+    /// The run ends with an error; the message is not acknowledged. So it does at a message that would
+    /// become a letter for another reason (no id, undecodable, too large, no route): nothing leaves
+    /// without being applied. Letters that were written before are found.
     Halt,
 }
 

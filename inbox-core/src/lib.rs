@@ -20,6 +20,11 @@ mod key_queues;
 mod letters;
 mod message;
 mod middleware;
+#[cfg(feature = "planted-mutants")]
+#[doc(hidden)]
+pub mod mutant;
+#[cfg(not(feature = "planted-mutants"))]
+mod mutant;
 mod observer;
 mod probe;
 mod router;

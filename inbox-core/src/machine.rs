@@ -9,7 +9,9 @@
 use crate::{
     Claim, ClaimKey, ClaimRequest, CommitError, Conflict, Disposition, FaultClass, Fingerprint, Group,
     InboxStore, Letter, LetterReason, Letters, Message, Resolution, StoreError, StoredInbox, Tx, TxLimits,
-    runner::Place, tx::Home,
+    mutant::{self, Mutant},
+    runner::Place,
+    tx::Home,
 };
 use std::{
     sync::{
@@ -114,6 +116,11 @@ impl<R> Received<R> {
 
     fn settle(self, verdict: Verdict) -> Settlement<R> {
         Settlement { receipt: self.receipt, verdict, tag: self.tag }
+    }
+
+    /// A settlement without any proof: for planted bugs alone.
+    pub(crate) fn forge(self, verdict: Verdict) -> Settlement<R> {
+        self.settle(verdict)
     }
 
     /// Acknowledged without a commit: only for ignored types and the lossy strategy, so not public.
@@ -243,6 +250,20 @@ impl<R> Finished<R> {
         self.received
     }
 
+    /// Whether a row says that what the transaction did for it is committed: with this content, and with
+    /// the disposition that the transaction wrote. Any other row is of before, or somebody else's.
+    fn is_told_by(&self, resolution: &Resolution) -> bool {
+        let Resolution::Committed { disposition, fingerprint } = resolution else { return false };
+        let written = match self.verdict {
+            Verdict::Applied => Disposition::Applied,
+            Verdict::Stored => Disposition::Stored,
+            _ => Disposition::Dead,
+        };
+        let is_kept = *disposition == Disposition::Stored && mutant::is(Mutant::TrustsKeptRow);
+        (*disposition == written || is_kept)
+            && !fingerprint.conflicts_with(self.received.message.fingerprint())
+    }
+
     fn settle(self) -> Settlement<R> {
         let verdict = self.verdict;
         self.received.settle(verdict)
@@ -331,6 +352,12 @@ impl<'s, S: InboxStore> Unit<'s, S> {
             .zip(answers)
             .map(|(received, claim)| match claim {
                 Claim::Fresh => Answer::Fresh(Claimed { received, unit, has_row: true }),
+                Claim::Applied if mutant::is(Mutant::RunsDuplicates) => {
+                    Answer::Fresh(Claimed { received, unit, has_row: true })
+                }
+                Claim::Conflict { .. } if mutant::is(Mutant::HidesConflicts) => {
+                    Answer::Found(Found { received, claim: Claim::Applied })
+                }
                 Claim::Conflict { stored } => Answer::Conflict(Conflicting { received, stored, unit }),
                 claim => Answer::Found(Found { received, claim }),
             })
@@ -411,6 +438,7 @@ impl<'s, S: InboxStore> Unit<'s, S> {
     ) -> Result<Vec<Finished<R>>, StepFailed<R>> {
         let (claimed, letters): (Vec<_>, Vec<_>) = dead.into_iter().unzip();
         let written = match self.tx() {
+            Ok(_) if mutant::is(Mutant::ForgetsLetters) => Ok(()),
             Ok(tx) => letters_store.bury(tx, group, &letters).await,
             Err(error) => Err(error),
         };
@@ -481,6 +509,12 @@ impl<'s, S: InboxStore> Unit<'s, S> {
         };
         match self.store.commit(tx).await {
             Ok(()) => Ok(finished.into_iter().map(Finished::settle).collect()),
+            Err(CommitError::InDoubt { .. }) if mutant::is(Mutant::TrustsDoubt) => {
+                Ok(finished.into_iter().map(Finished::settle).collect())
+            }
+            Err(CommitError::RolledBack { .. }) if mutant::is(Mutant::IgnoresRefusedCommit) => {
+                Ok(finished.into_iter().map(Finished::settle).collect())
+            }
             Err(CommitError::InDoubt { message }) => Err(CommitFailed::InDoubt(Doubt { finished, message })),
             Err(CommitError::RolledBack { class, message, source }) => {
                 Err(rolled_back(finished, class, StoreError::Failed { class, message, source }))
@@ -559,6 +593,11 @@ impl<R> Doubt<R> {
         &self.message
     }
 
+    /// Whether there is a row that can tell.
+    pub(crate) fn can_be_resolved(&self) -> bool {
+        self.finished.iter().any(|f| f.has_row)
+    }
+
     /// Gives up on finding out: the deliveries, back at the start. Redelivery will tell.
     pub fn undo(self) -> Vec<Received<R>> {
         self.finished.into_iter().map(Finished::undo).collect()
@@ -594,24 +633,8 @@ impl<R> Doubt<R> {
             }
             Err(error) => return Err((self, error)),
         };
-        let is_ours = |finished: &Finished<R>, resolution: &Resolution| match resolution {
-            Resolution::Absent => false,
-            Resolution::Committed { disposition, fingerprint } => {
-                let written = match finished.verdict {
-                    Verdict::Applied => Disposition::Applied,
-                    Verdict::Stored => Disposition::Stored,
-                    _ => Disposition::Dead,
-                };
-                *disposition == written
-                    && !fingerprint.conflicts_with(finished.received.message.fingerprint())
-            }
-        };
         let is_committed = keys.len() == self.finished.len()
-            && self
-                .finished
-                .iter()
-                .zip(&resolutions)
-                .all(|(finished, resolution)| is_ours(finished, resolution));
+            && self.finished.iter().zip(&resolutions).all(|(f, resolution)| f.is_told_by(resolution));
         Ok(if is_committed {
             Resolved::Committed(self.finished.into_iter().map(Finished::settle).collect())
         } else {

@@ -93,6 +93,11 @@ pub trait InboxStore: Send + Sync + 'static {
         tokio::spawn(unit);
     }
 
+    /// A shutdown's deadline has passed: statements that run in open transactions should stop with an
+    /// error soon. Only those whose driver blocks need it; others are dropped with their handler. Commits
+    /// must not be cut. The default does nothing.
+    fn interrupt(&self) {}
+
     /// What errors and logs call it, without secrets.
     fn describe(&self) -> String;
 }

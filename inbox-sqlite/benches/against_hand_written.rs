@@ -2,8 +2,6 @@
 //! statements, both durable (WAL, `synchronous=FULL`), interleaved in one run, median of five.
 //!
 //! `cargo bench -p inbox-sqlite`
-#![allow(clippy::print_stdout)] // A benchmark prints.
-
 #![allow(clippy::print_stdout)]
 
 use inbox_core::{Failure, IdFrom, Json, JsonPointer, Runner};

@@ -4,7 +4,7 @@ use crate::{OpenError, SqliteOptions, guard::TxGuard, schema};
 use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags};
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, atomic::AtomicBool},
     thread,
     time::{Duration, Instant},
 };
@@ -25,7 +25,30 @@ pub(crate) enum Place {
     Memory,
 }
 
+/// What tells a file from another one that was put in its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileIdentity {
+    device: u64,
+    inode: u64,
+}
+
 impl Place {
+    /// The file that is there now; `None` in memory, and where the system has no such numbers.
+    pub(crate) fn identity(&self) -> Option<FileIdentity> {
+        let Self::File(path) = self else { return None };
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt as _;
+            let found = std::fs::metadata(path).ok()?;
+            Some(FileIdentity { device: found.dev(), inode: found.ino() })
+        }
+        #[cfg(not(unix))]
+        {
+            let _ = path;
+            None
+        }
+    }
+
     /// A path that names a file, and nothing that SQLite would understand in another way.
     pub(crate) fn file(path: &Path) -> Result<Self, OpenError> {
         let special = path.as_os_str().is_empty()
@@ -49,7 +72,12 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Opens the database and brings its tables up to date.
-    pub(crate) fn open(place: &Place, options: &SqliteOptions, create: bool) -> Result<Self, OpenError> {
+    pub(crate) fn open(
+        place: &Place,
+        options: &SqliteOptions,
+        create: bool,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Self, OpenError> {
         let failed = |source| OpenError::of(place.path().into(), source);
         let mut connection = match place {
             Place::Memory => Connection::open_in_memory().map_err(failed)?,
@@ -65,7 +93,7 @@ impl Writer {
         configure(&connection, options).map_err(failed)?;
         connection.set_prepared_statement_cache_capacity(options.cached_statements);
         schema::migrate(&mut connection, &options.prefix, place.path())?;
-        let guard = TxGuard::watch(&mut connection).map_err(failed)?;
+        let guard = TxGuard::watch(&mut connection, stop).map_err(failed)?;
         Ok(Self { connection, guard })
     }
 

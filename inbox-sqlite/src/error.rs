@@ -161,9 +161,9 @@ pub(crate) fn class_of(error: &rusqlite::Error) -> FaultClass {
         _ => return FaultClass::HandlerFault,
     };
     match code.code {
-        // The handler ended its transaction, or wrote on after SQLite had ended it.
+        // The transaction was ended before, perhaps by the handler of another message of the batch.
         ErrorCode::ConstraintViolation if code.extended_code == ffi::SQLITE_CONSTRAINT_COMMITHOOK => {
-            FaultClass::HandlerFault
+            FaultClass::Aborted
         }
         ErrorCode::ConstraintViolation
         | ErrorCode::TypeMismatch
@@ -203,9 +203,7 @@ pub(crate) fn failed(doing: &str, store: &str, error: rusqlite::Error) -> StoreE
 /// What to do next about an error, to be written behind it.
 pub(crate) fn advice(error: &rusqlite::Error) -> &'static str {
     match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            " (another connection is writing; it is tried again)"
-        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => "; another connection is writing",
         Some(ErrorCode::DiskFull) => "; free some space on its disk",
         Some(ErrorCode::SystemIoFailure) => "; check its disk",
         Some(ErrorCode::CannotOpen) => "; check that the path is a file you may read and write",

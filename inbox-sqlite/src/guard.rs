@@ -41,6 +41,8 @@ pub(crate) struct TxGuard {
     commit_refused: AtomicBool,
     commit_passed: AtomicBool,
     timed_out: AtomicBool,
+    /// Set from outside when running statements have to stop.
+    stop: Arc<AtomicBool>,
     origin: Instant,
     statement_timeout_ns: AtomicU64,
     deadline_ns: AtomicU64,
@@ -48,13 +50,14 @@ pub(crate) struct TxGuard {
 
 impl TxGuard {
     /// Installs the hooks.
-    pub(crate) fn watch(connection: &mut Connection) -> rusqlite::Result<Arc<Self>> {
+    pub(crate) fn watch(connection: &mut Connection, stop: &Arc<AtomicBool>) -> rusqlite::Result<Arc<Self>> {
         let guard = Arc::new(Self {
             phase: AtomicU8::new(IDLE),
             rolled_back: AtomicBool::new(false),
             commit_refused: AtomicBool::new(false),
             commit_passed: AtomicBool::new(false),
             timed_out: AtomicBool::new(false),
+            stop: Arc::clone(stop),
             origin: Instant::now(),
             statement_timeout_ns: AtomicU64::new(u64::MAX),
             deadline_ns: AtomicU64::new(u64::MAX),
@@ -142,7 +145,8 @@ impl TxGuard {
         if late {
             self.timed_out.store(true, Relaxed);
         }
-        late
+        // Never while the store itself ends a transaction: a commit is not cut.
+        late || (self.phase.load(Relaxed) == LENT && self.stop.load(Relaxed))
     }
 }
 

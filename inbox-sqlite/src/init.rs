@@ -2,7 +2,7 @@
 
 use crate::{SqliteStore, convert::now_ms, error::one_line};
 use inbox_core::{FaultClass, StoreError};
-use rusqlite::OptionalExtension;
+use rusqlite::{Connection, OptionalExtension};
 use sha2::{Digest, Sha256};
 
 impl SqliteStore {
@@ -18,12 +18,16 @@ impl SqliteStore {
         let doing = "running the init script";
         let digest = Sha256::digest(script.as_bytes());
         let digest: &[u8] = digest.as_slice();
+        // Whoever starts again finds the script applied, without waiting for the write lock.
+        let find_init = &self.inner.sql.find_init;
+        let find = |connection: &Connection| {
+            connection.prepare_cached(find_init)?.query_row([digest], |_| Ok(())).optional()
+        };
+        if self.read(doing, find).await?.is_some() {
+            return Ok(false);
+        }
         self.transact(doing, |tx| {
-            let known = tx
-                .prepare_cached(&self.inner.sql.find_init)
-                .and_then(|mut find| find.query_row([digest], |_| Ok(())).optional())
-                .map_err(|e| self.failed(doing, e))?;
-            if known.is_some() {
+            if find(tx).map_err(|e| self.failed(doing, e))?.is_some() {
                 return Ok(false);
             }
             let ran = tx.execute_batch(script);

@@ -2,7 +2,7 @@
 
 use crate::{
     OpenError, SqliteOptions, SqliteTx, claims,
-    connection::{LOCK_TIMEOUT_MAX, Place, Writer, warn_about_old_sqlite},
+    connection::{FileIdentity, LOCK_TIMEOUT_MAX, Place, Writer, warn_about_old_sqlite},
     error::{advice, class_of, class_of_call, failed, one_line},
     schema,
     statements::Statements,
@@ -22,7 +22,10 @@ use std::{
     future::Future,
     path::Path,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
@@ -53,6 +56,10 @@ pub(crate) struct Inner {
     /// Committed rows of groups, which are never removed.
     groups: Mutex<HashMap<Group, i64>>,
     thread: WriterThread,
+    /// The file as it was opened first.
+    identity: Option<FileIdentity>,
+    /// Whether running statements have to stop.
+    stop: Arc<AtomicBool>,
 }
 
 impl SqliteStore {
@@ -94,8 +101,11 @@ impl SqliteStore {
     fn open_place(options: SqliteOptions, place: Place) -> Result<Self, OpenError> {
         schema::check_prefix(&options.prefix)?;
         warn_about_old_sqlite();
-        let writer = Writer::open(&place, &options, options.create)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let writer = Writer::open(&place, &options, options.create, &stop)?;
         let inner = Inner {
+            identity: place.identity(),
+            stop,
             name: format!("sqlite:{}", place.path().display()),
             sql: Statements::new(&options.prefix),
             place,
@@ -199,7 +209,10 @@ impl SqliteStore {
         work: impl FnOnce(&mut SqliteTx) -> Result<T, StoreError> + Send,
     ) -> Result<T, StoreError> {
         let slot = self.slot().await;
-        let mut tx = self.inner.begin(slot, &TxLimits::default())?;
+        // Nobody tries again for these: they wait as long as opening does.
+        let mut limits = TxLimits::default();
+        limits.lock_timeout = self.inner.options.open_timeout;
+        let mut tx = self.inner.begin(slot, &limits)?;
         let done = work(&mut tx)?;
         match self.inner.commit(tx) {
             Ok(()) => Ok(done),
@@ -225,11 +238,25 @@ impl Inner {
                 "the database in memory is gone, because its connection was lost; start again",
             ));
         }
-        Writer::open(&self.place, &self.options, false)
+        Writer::open(&self.place, &self.options, false, &self.stop)
             .map_err(|e| StoreError::failed(e.class(), e.to_string()).caused_by(e))
     }
 
     fn begin(&self, mut slot: OwnedMutexGuard<Slot>, limits: &TxLimits) -> Result<SqliteTx, StoreError> {
+        // Otherwise the connection would go on writing into a file that nobody finds any more.
+        match self.identity.map(|known| (known, self.place.identity())) {
+            Some((_, None)) => {
+                let message = format!("{} is not there any more; put it back, or stop", self.name);
+                return Err(StoreError::failed(FaultClass::Outage, message));
+            }
+            Some((known, Some(found))) if known != found => {
+                let message =
+                    format!("{} was replaced by another file while it was in use; start again", self.name);
+                return Err(StoreError::failed(FaultClass::Permanent, message));
+            }
+            _ => {}
+        }
+        self.stop.store(false, Ordering::Relaxed);
         let writer = match slot.take() {
             Some(writer) => writer,
             None => self.reopen()?,
@@ -359,6 +386,11 @@ impl InboxStore for SqliteStore {
     /// Outside of a tokio runtime, as the default does.
     fn run_unit(&self, unit: Pin<Box<dyn Future<Output = ()> + Send>>) {
         self.inner.thread.run(unit);
+    }
+
+    /// Stops the statement that is running in the open transaction, if there is one.
+    fn interrupt(&self) {
+        self.inner.stop.store(true, Ordering::Relaxed);
     }
 
     fn describe(&self) -> String {

@@ -209,7 +209,7 @@ async fn errors_of_handlers_are_told_apart() {
         (rusqlite::ffi::SQLITE_CORRUPT, FaultClass::Outage),
         (rusqlite::ffi::SQLITE_INTERRUPT, FaultClass::HandlerFault),
         (rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE, FaultClass::Permanent),
-        (rusqlite::ffi::SQLITE_CONSTRAINT_COMMITHOOK, FaultClass::HandlerFault),
+        (rusqlite::ffi::SQLITE_CONSTRAINT_COMMITHOOK, FaultClass::Aborted),
     ] {
         assert_eq!(db.store.classify(&code(number)), class, "{number}");
     }

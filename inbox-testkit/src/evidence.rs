@@ -12,6 +12,8 @@ pub struct Evidence {
     pub letter: bool,
     /// Whether the very content that was asked about is recorded as a conflict.
     pub conflict: bool,
+    /// How many effects of it with the very content that was asked about are there.
+    pub effects: usize,
 }
 
 /// Asks the database about an id with a content. It must not go through the store under test, and it

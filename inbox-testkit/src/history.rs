@@ -1,7 +1,7 @@
 //! What happened in a run, in order.
 
 use crate::{Call, Evidence, Reaction, Witness, lock::lock};
-use inbox_core::{Fingerprint, Verdict};
+use inbox_core::{Fingerprint, Settled, Verdict};
 use std::{
     fmt::Write as _,
     io,
@@ -28,6 +28,8 @@ pub enum Entry {
     HandlerStarted {
         /// For which message.
         id: String,
+        /// Its content.
+        content: Fingerprint,
         /// What was committed about it then.
         evidence: Evidence,
     },
@@ -50,6 +52,17 @@ pub enum Entry {
         verdict: Verdict,
         /// What was committed about it then.
         evidence: Evidence,
+    },
+    /// The broker answered a settlement.
+    Answered {
+        /// The message's id; `-` without one.
+        id: String,
+        /// The content that was delivered.
+        content: Fingerprint,
+        /// What was said.
+        verdict: Verdict,
+        /// How far it got; absent when it failed.
+        settled: Option<Settled>,
     },
     /// A counted call was made.
     Call {
@@ -109,7 +122,7 @@ impl History {
     /// A handler under test begins.
     pub fn handler_started(&self, id: &str, content: Fingerprint) {
         let evidence = self.witness.ask(id, content);
-        self.push(Entry::HandlerStarted { id: id.to_owned(), evidence });
+        self.push(Entry::HandlerStarted { id: id.to_owned(), content, evidence });
     }
 
     /// A handler under test ends.
@@ -126,6 +139,12 @@ impl History {
     pub fn handler_starts(&self, id: &str) -> usize {
         let started = |e: &&Entry| matches!(e, Entry::HandlerStarted { id: other, .. } if other == id);
         lock(&self.entries).iter().filter(started).count()
+    }
+
+    /// How many handlers were let fail by the plan.
+    pub(crate) fn count_refused_handlers(&self) -> usize {
+        let refused = |e: &&Entry| matches!(e, Entry::Call { call: Call::Handler, reaction: Some(reaction), .. } if !reaction.is_crash());
+        lock(&self.entries).iter().filter(refused).count()
     }
 
     /// Writes it down, one entry a line, under a title that should say how to run it again (the seed).

@@ -64,7 +64,7 @@ pub use crash::{
     Call, CrashAck, CrashBroker, CrashPlan, CrashStore, Life, PlannedFailure, Reaction, Schedule, live,
     schedules,
 };
-pub use enumeration::{ConnectionOf, Enumeration, Outcome, POISON, World};
+pub use enumeration::{Caught, ConnectionOf, Enumeration, Outcome, POISON, STRATEGIES, World};
 pub use evidence::{Evidence, Witness};
 pub use fake::{
     Chaos, Cumulative, End, FakeAck, FakeBroker, FakeOptions, FakeQueue, FakeReceipt, LostAnswer, Mode,

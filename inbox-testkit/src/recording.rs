@@ -1,6 +1,6 @@
 //! A broker that writes down what it hands over and what it is told.
 
-use crate::{FakeBroker, History, lock::lock};
+use crate::{Entry, FakeBroker, History, lock::lock};
 use async_trait::async_trait;
 use inbox_core::{
     Ack, AckError, Broker, BrokerError, Capabilities, Credit, Event, Fingerprint, Inbound, Settled,
@@ -89,7 +89,9 @@ impl<B: Broker> Broker for RecordingBroker<B> {
         if let Event::Deliveries(deliveries) = &event {
             for delivery in deliveries {
                 let name = (self.receipt_name)(&delivery.receipt);
-                let id = (self.id_of)(&delivery.inbound).unwrap_or_else(|| "-".to_owned());
+                // What an inbox kept is named by its claim; the broker's own id need not be kept with it.
+                let known = delivery.known.as_ref().map(|(claim, _)| claim.id.as_str().to_owned());
+                let id = known.or_else(|| (self.id_of)(&delivery.inbound)).unwrap_or_else(|| "-".to_owned());
                 let content = Fingerprint::of_payload(delivery.inbound.payload.as_deref());
                 self.history.delivered(&id, content, name.clone());
                 lock(&self.names).insert(name, (id, content));
@@ -133,12 +135,23 @@ impl<A: Ack> Ack for RecordingAck<A> {
     type Receipt = A::Receipt;
 
     async fn settle(&self, batch: Vec<Settlement<A::Receipt>>) -> Vec<Result<Settled, AckError>> {
+        let mut asked = Vec::with_capacity(batch.len());
         for settlement in &batch {
             let name = (self.receipt_name)(settlement.receipt());
             let known = lock(&self.names).get(&name).cloned();
             let (id, content) = known.unwrap_or_else(|| ("-".to_owned(), Fingerprint::off()));
             self.history.settled(&id, content, name, settlement.verdict());
+            asked.push((id, content, settlement.verdict()));
         }
-        self.inner.settle(batch).await
+        let answers = self.inner.settle(batch).await;
+        for ((id, content, verdict), answer) in asked.into_iter().zip(&answers) {
+            self.history.push(Entry::Answered {
+                id,
+                content,
+                verdict,
+                settled: answer.as_ref().ok().copied(),
+            });
+        }
+        answers
     }
 }

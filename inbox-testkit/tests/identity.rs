@@ -56,7 +56,7 @@ async fn the_run_halts_at_a_record_without_an_id_and_says_where_it_stands() {
         error.to_string(),
         format!(
             "{partition} at {} has no usable id and the policy is to halt: \
-             no message id: the broker's message id is missing",
+             no message id: the broker's message id is missing or empty",
             position.at
         )
     );

@@ -210,7 +210,7 @@ async fn letters_and_conflicts_are_kept_once() {
     assert_eq!(store.group_stats().await.unwrap(), [stats]);
     let evidence = database.evidence(&group(), "1", content("other"));
     let claim = Some((Disposition::Dead, content("1")));
-    assert_eq!(evidence, Evidence { claim, letter: true, conflict: true });
+    assert_eq!(evidence, Evidence { claim, letter: true, conflict: true, effects: 0 });
 }
 
 #[tokio::test(start_paused = true)]

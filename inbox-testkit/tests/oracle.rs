@@ -5,7 +5,7 @@
 mod common;
 
 use common::{content, message};
-use inbox_core::{Disposition, Fingerprint, Verdict};
+use inbox_core::{Disposition, Fingerprint, Settled, Strategy, Verdict};
 use inbox_testkit::*;
 
 fn settled(id: &str, of: Fingerprint, verdict: Verdict, evidence: Evidence) -> Entry {
@@ -27,7 +27,7 @@ fn good() -> (Vec<Entry>, Expected, FinalState) {
     let dead = Evidence { letter: true, ..claimed(Disposition::Dead, "3") };
     let conflict = Evidence { conflict: true, ..claimed(Disposition::Applied, "1") };
     let history = vec![
-        Entry::HandlerStarted { id: "1".to_owned(), evidence: Evidence::default() },
+        Entry::HandlerStarted { id: "1".to_owned(), content: content("1"), evidence: Evidence::default() },
         applied("1"),
         settled("1", content("1"), Verdict::Found, claimed(Disposition::Applied, "1")),
         settled("2", content("2"), Verdict::Released { after: None }, Evidence::default()),
@@ -105,7 +105,9 @@ fn waiving_is_good_only_where_it_is_allowed() {
 #[test]
 fn a_duplicate_must_not_run() {
     let evidence = claimed(Disposition::Applied, "1");
-    let said = spoilt(|history, _| history.push(Entry::HandlerStarted { id: "1".to_owned(), evidence }));
+    let said = spoilt(|history, _| {
+        history.push(Entry::HandlerStarted { id: "1".to_owned(), content: content("1"), evidence })
+    });
     assert_eq!(said, ["G3: the handler ran for 1, which was already committed as Applied"]);
 }
 
@@ -220,4 +222,76 @@ fn a_history_says_how_to_run_it_again() {
     let text = std::fs::read_to_string(file).unwrap();
     assert!(text.starts_with("# seed 42\n") && text.contains("count: 2") && text.contains("the end"));
     assert_eq!(text.lines().count(), 6);
+}
+
+/// What the oracle says about one message under a strategy.
+fn said_under(strategy: Strategy, history: Vec<Entry>, state: FinalState) -> Vec<String> {
+    let expected = Expected::new().applied("1", None).under(strategy);
+    let violations = Oracle::violations(&history, &expected, &state);
+    violations.iter().map(ToString::to_string).collect()
+}
+
+fn with_effects(effects: usize) -> FinalState {
+    FinalState { effects: vec![effect("1", "k"); effects], counter: effects as i64, ..FinalState::default() }
+}
+
+#[test]
+fn at_least_once_each_acknowledgement_has_an_effect() {
+    let told = |effects| {
+        let evidence = Evidence { effects, ..Evidence::default() };
+        settled("1", content("1"), Verdict::Applied, evidence)
+    };
+    let said = |history, state| said_under(Strategy::AtLeastOnce, history, state);
+    assert_eq!(said(vec![told(1), told(2)], with_effects(2)), Vec::<String>::new());
+    let once = said(vec![told(1), told(1)], with_effects(1));
+    assert_eq!(once, ["G2: 1 was acknowledged 2 times, and 1 effects of it were committed"]);
+    let found = settled("1", content("1"), Verdict::Found, Evidence { effects: 1, ..Evidence::default() });
+    assert!(said(vec![found], with_effects(1))[0].starts_with("G8"));
+}
+
+#[test]
+fn on_persist_nothing_stays_kept() {
+    let kept = claimed(Disposition::Stored, "1");
+    let history = vec![
+        settled("1", content("1"), Verdict::Stored, kept),
+        Entry::HandlerStarted { id: "1".to_owned(), content: content("1"), evidence: kept },
+    ];
+    let state = |disposition, effects| FinalState {
+        claims: [("1".to_owned(), disposition)].into_iter().collect(),
+        ..with_effects(effects)
+    };
+    let said = |history, state| said_under(Strategy::OnPersist, history, state);
+    assert_eq!(said(history.clone(), state(Disposition::Applied, 1)), Vec::<String>::new());
+    assert!(said(history.clone(), state(Disposition::Stored, 0)).iter().any(|v| v.contains("still kept")));
+    let mut unkept = history;
+    unkept.swap(0, 1);
+    unkept[0] =
+        Entry::HandlerStarted { id: "1".to_owned(), content: content("1"), evidence: Evidence::default() };
+    assert!(said(unkept, state(Disposition::Applied, 1))[0].starts_with("G2"));
+}
+
+#[test]
+fn at_most_once_only_what_was_confirmed_is_handled_and_only_faults_lose() {
+    let waived = settled("1", content("1"), Verdict::Waived, Evidence::default());
+    let answered = |settled| Entry::Answered {
+        id: "1".to_owned(),
+        content: content("1"),
+        verdict: Verdict::Waived,
+        settled: Some(settled),
+    };
+    let started = |effects| Entry::HandlerStarted {
+        id: "1".to_owned(),
+        content: content("1"),
+        evidence: Evidence { effects, ..Evidence::default() },
+    };
+    let said = |history, state| said_under(Strategy::AtMostOnce, history, state);
+    let confirmed = || vec![waived.clone(), answered(Settled::Confirmed)];
+    let with = |more: Entry| [confirmed(), vec![more]].concat();
+    assert_eq!(said(with(started(0)), with_effects(1)), Vec::<String>::new());
+    assert!(said(with(started(1)), with_effects(1))[0].starts_with("G2"));
+    assert!(said(confirmed(), with_effects(2))[0].starts_with("G1: 1 has 2 effects"));
+    let unconfirmed = vec![waived.clone(), answered(Settled::Deferred), started(0)];
+    assert!(said(unconfirmed, FinalState::default())[0].starts_with("G2"));
+    assert!(said(confirmed(), FinalState::default())[0].starts_with("G1: 0 faults"));
+    assert_eq!(said(with(Entry::Crashed), FinalState::default()), Vec::<String>::new());
 }

@@ -60,6 +60,9 @@ fn checkpoints_need_positions_and_brokers_without_progress_need_checkpoints() {
         refused.to_string(),
         "option `checkpoints`: this broker's deliveries have no lasting positions"
     );
+    let rig = Rig::new(FakeOptions::log());
+    let lossy = rig.with_checkpoints(|_, _| Act::Apply).strategy(Strategy::AtMostOnce);
+    assert_eq!(lossy.build().unwrap_err(), BuildError::NoCheckpoints);
     let rig = Rig::new(FakeOptions::log().ack(AckStrength::Checkpoint));
     let refused = rig.builder(|_, _| Act::Apply).build().unwrap_err();
     assert_eq!(refused, BuildError::NeedsCheckpoints);

@@ -1,65 +1,167 @@
-//! The runner over the reference store: every single fault, and planted faults that must be seen.
+//! The runner over the reference store: every fault and every pair of faults, and planted faults of stores
+//! that must be seen.
+//!
+//! The input of all runs is [`Enumeration::of_everything`]: six deliveries with a duplicate, a conflict and
+//! a message that always fails. A fault is a crash before, in or after a call of store, broker or handler,
+//! an error of it, or a lost request or reply.
+//!
+//! - Every single fault: all cases of the four strategies, see [`Enumeration::cases`].
+//! - Every pair of crashes, the second in the life after the first: the four strategies from a queue; exactly
+//!   once from a log that is taken away in the middle, with checkpoints.
+//! - Every pair of any faults, in one life unless the first is a crash: exactly once from a queue, in batches
+//!   of 4.
+//!
+//! The numbers of schedules are pinned: a call more or less, and they change.
 
 #![allow(clippy::unwrap_used)]
 
-use inbox_core::{Checkpoints, Failure, Group, InboxStore, Letters, Message};
+mod enumerated;
+
+use enumerated::{Memory, sound};
+use inbox_core::Strategy;
 use inbox_testkit::*;
 
-/// The reference database, behind a store that may be spoilt.
-struct Memory<S> {
-    database: MemoryDatabase,
-    spoil: fn(MemoryStore) -> S,
+/// Lives through every single fault of every case and compares the numbers of schedules.
+fn every_single_fault(strategy: Strategy, pinned: &[(&str, usize)]) {
+    let cases = Enumeration::cases(strategy).into_iter();
+    let found: Vec<(String, usize)> =
+        cases.map(|case| (case.to_string(), case.every_single_fault(sound))).collect();
+    let found: Vec<(&str, usize)> = found.iter().map(|(name, count)| (name.as_str(), *count)).collect();
+    assert_eq!(found, pinned);
 }
 
-impl<S: Letters<Tx = MemoryTx> + Checkpoints + InboxStore> World for Memory<S> {
-    type Store = S;
-
-    fn open(&self) -> S {
-        (self.spoil)(self.database.store())
-    }
-
-    fn witness(&self, group: &Group) -> Witness {
-        self.database.witness(group)
-    }
-
-    fn state(&self, group: &Group) -> FinalState {
-        assert_eq!(self.database.open_transactions(), 0);
-        FinalState::of(&self.database, group)
-    }
-
-    fn apply(connection: &mut MemoryConnection, message: &Message) -> Result<(), Failure> {
-        Ok(apply_effect(connection, message)?)
-    }
-}
-
-fn sound() -> Memory<MemoryStore> {
-    Memory { database: MemoryDatabase::new(), spoil: |store| store }
+fn every_pair_of_crashes(strategy: Strategy, batch_max: usize) -> usize {
+    let run = Enumeration::of_everything(FakeOptions::queue(), batch_max).under(strategy);
+    run.every_pair(sound, Reaction::is_crash)
 }
 
 #[test]
-fn every_single_fault_one_by_one_from_a_queue() {
-    assert_eq!(Enumeration::of_everything(FakeOptions::queue(), 1).every_single_fault(sound), 181);
-}
-
-#[test]
-fn every_single_fault_in_batches_of_4_from_a_queue() {
-    assert_eq!(Enumeration::of_everything(FakeOptions::queue(), 4).every_single_fault(sound), 142);
-}
-
-#[test]
-fn every_single_fault_one_by_one_from_a_log_with_checkpoints() {
-    assert_eq!(
-        Enumeration::of_everything(FakeOptions::log(), 1).with_checkpoints().every_single_fault(sound),
-        207
+fn every_single_fault_exactly_once() {
+    every_single_fault(
+        Strategy::ExactlyOnce,
+        &[
+            ("exactly once, queue, batches of 1", 181),
+            ("exactly once, log, batches of 1", 181),
+            ("exactly once, log revoked, batches of 1", 187),
+            ("exactly once, log taken away, batches of 1", 207),
+            ("exactly once, assigned log with checkpoints, batches of 1", 212),
+            ("exactly once, log revoked with checkpoints, batches of 1", 223),
+            ("exactly once, log taken away with checkpoints, batches of 1", 239),
+            ("exactly once, queue with a rival, batches of 1", 241),
+            ("exactly once, queue, batches of 4", 142),
+            ("exactly once, log, batches of 4", 142),
+            ("exactly once, log revoked, batches of 4", 146),
+            ("exactly once, log taken away, batches of 4", 151),
+            ("exactly once, assigned log with checkpoints, batches of 4", 157),
+            ("exactly once, log revoked with checkpoints, batches of 4", 176),
+            ("exactly once, log taken away with checkpoints, batches of 4", 171),
+            ("exactly once, queue with a rival, batches of 4", 226),
+        ],
     );
 }
 
 #[test]
-fn every_single_fault_in_batches_of_4_from_a_log_with_checkpoints() {
-    assert_eq!(
-        Enumeration::of_everything(FakeOptions::log(), 4).with_checkpoints().every_single_fault(sound),
-        152
+fn every_single_fault_on_persist() {
+    every_single_fault(
+        Strategy::OnPersist,
+        &[
+            ("on persist, queue, batches of 1", 285),
+            ("on persist, log, batches of 1", 285),
+            ("on persist, log revoked, batches of 1", 291),
+            ("on persist, log taken away, batches of 1", 311),
+            ("on persist, assigned log with checkpoints, batches of 1", 316),
+            ("on persist, log revoked with checkpoints, batches of 1", 327),
+            ("on persist, log taken away with checkpoints, batches of 1", 343),
+            ("on persist, queue, batches of 4", 157),
+            ("on persist, log, batches of 4", 157),
+            ("on persist, log revoked, batches of 4", 208),
+            ("on persist, log taken away, batches of 4", 187),
+            ("on persist, assigned log with checkpoints, batches of 4", 172),
+            ("on persist, log revoked with checkpoints, batches of 4", 233),
+            ("on persist, log taken away with checkpoints, batches of 4", 207),
+        ],
     );
+}
+
+#[test]
+fn every_single_fault_at_least_once() {
+    every_single_fault(
+        Strategy::AtLeastOnce,
+        &[
+            ("at least once, queue, batches of 1", 146),
+            ("at least once, log, batches of 1", 146),
+            ("at least once, log revoked, batches of 1", 152),
+            ("at least once, log taken away, batches of 1", 170),
+            ("at least once, assigned log with checkpoints, batches of 1", 176),
+            ("at least once, log revoked with checkpoints, batches of 1", 187),
+            ("at least once, log taken away with checkpoints, batches of 1", 200),
+            ("at least once, queue, batches of 4", 116),
+            ("at least once, log, batches of 4", 116),
+            ("at least once, log revoked, batches of 4", 122),
+            ("at least once, log taken away, batches of 4", 142),
+            ("at least once, assigned log with checkpoints, batches of 4", 131),
+            ("at least once, log revoked with checkpoints, batches of 4", 152),
+            ("at least once, log taken away with checkpoints, batches of 4", 162),
+        ],
+    );
+}
+
+#[test]
+fn every_single_fault_at_most_once() {
+    every_single_fault(
+        Strategy::AtMostOnce,
+        &[
+            ("at most once, queue, batches of 1", 134),
+            ("at most once, log, batches of 1", 121),
+            ("at most once, log revoked, batches of 1", 127),
+            ("at most once, log taken away, batches of 1", 119),
+        ],
+    );
+}
+
+#[test]
+fn every_pair_of_crashes_exactly_once() {
+    assert_eq!(every_pair_of_crashes(Strategy::ExactlyOnce, 1), 6485);
+    assert_eq!(every_pair_of_crashes(Strategy::ExactlyOnce, 4), 4506);
+}
+
+#[test]
+fn every_pair_of_crashes_on_persist_one_by_one() {
+    assert_eq!(every_pair_of_crashes(Strategy::OnPersist, 1), 15_041);
+}
+
+#[test]
+fn every_pair_of_crashes_on_persist_in_batches_of_4() {
+    assert_eq!(every_pair_of_crashes(Strategy::OnPersist, 4), 5568);
+}
+
+#[test]
+fn every_pair_of_crashes_at_least_once() {
+    assert_eq!(every_pair_of_crashes(Strategy::AtLeastOnce, 1), 4106);
+    assert_eq!(every_pair_of_crashes(Strategy::AtLeastOnce, 4), 3156);
+}
+
+#[test]
+fn every_pair_of_crashes_at_most_once() {
+    assert_eq!(every_pair_of_crashes(Strategy::AtMostOnce, 1), 2598);
+}
+
+#[test]
+fn every_pair_of_crashes_of_a_log_that_is_taken_away() {
+    for (name, pinned) in [
+        ("exactly once, log taken away with checkpoints, batches of 4", 7563),
+        ("exactly once, log taken away with checkpoints, batches of 1", 9140),
+    ] {
+        let case =
+            Enumeration::cases(Strategy::ExactlyOnce).into_iter().find(|case| case.to_string() == name);
+        assert_eq!(case.unwrap().every_pair(sound, Reaction::is_crash), pinned, "{name}");
+    }
+}
+
+#[test]
+fn every_pair_of_any_faults_in_batches_of_4() {
+    let run = Enumeration::of_everything(FakeOptions::queue(), 4);
+    assert_eq!(run.every_pair(sound, |_| true), 12_473);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::{LetterReason, NameError};
 #[non_exhaustive]
 pub enum Defect {
     /// There is no id where it should be: it is absent, `null` or empty.
-    #[error("no message id: {at} is missing")]
+    #[error("no message id: {at} is missing or empty")]
     IdMissing {
         /// Where it was looked for.
         at: String,

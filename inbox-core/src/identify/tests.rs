@@ -211,7 +211,7 @@ fn the_first_place_with_an_id_counts() {
     let told = from.read(&record(Some("{}"))).unwrap_err().to_string();
     assert_eq!(
         told,
-        "no message id: the broker's message id, or else /id, or else header id, or else header key is missing"
+        "no message id: the broker's message id, or else /id, or else header id, or else header key is missing or empty"
     );
 }
 

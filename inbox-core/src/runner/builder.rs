@@ -130,6 +130,12 @@ pub enum BuildError {
         "strategy at most once: this broker confirms no acknowledgement, so a message could be handled twice"
     )]
     NeedsConfirmedAck,
+    /// The strategy at most once keeps no checkpoints: they are written after the work.
+    #[error(
+        "strategy at most once: a checkpoint is written after the work, so a message could be handled twice; \
+         leave `.checkpoints()` out"
+    )]
+    NoCheckpoints,
     /// Positions are needed, and the broker's do not last.
     #[error("option `{option}`: this broker's deliveries have no lasting positions")]
     NotPositional {
@@ -263,8 +269,8 @@ impl<B, W> RunnerBuilder<B, W> {
         self
     }
 
-    /// How many bytes of payload, key and headers may be open at once; at least 1. One delivery may be
-    /// larger by itself. Default 16 MiB.
+    /// How many bytes of payload, key and headers may be open at once; at least 1. It is exceeded by at
+    /// most one delivery, since the broker may give one that is larger than what is left. Default 16 MiB.
     pub fn in_flight_bytes_max(mut self, bytes: usize) -> Self {
         self.config.in_flight_bytes_max = bytes;
         self
@@ -444,6 +450,9 @@ impl<B: Broker, S: InboxStore> RunnerBuilder<B, Work<S>> {
         if config.strategy == Strategy::AtMostOnce {
             if capabilities.ack != AckStrength::Confirmed {
                 return Err(BuildError::NeedsConfirmedAck);
+            }
+            if work.parts.checkpoints.is_some() {
+                return Err(BuildError::NoCheckpoints);
             }
             config.batch_max = 1;
             config.retry.attempts_max = 1;

@@ -129,7 +129,7 @@ pub(super) async fn run<B: Broker, S: InboxStore>(
     let mut telemetry = Telemetry::new(&coordinator.shared.group);
     let ended = coordinator.run(&mut broker, shutdown, &mut controlled, &mut telemetry).await;
     let by = after(coordinator.shared.config.shutdown_timeout);
-    let written = coordinator.finish().await;
+    let written = coordinator.finish(by).await;
     if Telemetry::IS_ON {
         // What was given back is counted, and nothing is open any more.
         telemetry.report(counters.read(), Level::default());
@@ -276,6 +276,7 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
                 *cancelled = true;
                 tracing::warn!(target: "inbox", group = %self.shared.group, "shutdown deadline passed: handlers are dropped");
                 self.cancel.send_replace(true);
+                self.shared.store.interrupt();
             }
         }
         self.partitions.hand_over(Some(now));
@@ -658,7 +659,7 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
     }
 
     /// After the last lane has ended: gives back what was not started, and writes the last checkpoint.
-    async fn finish(&mut self) -> Result<(), RunError> {
+    async fn finish(&mut self, by: Instant) -> Result<(), RunError> {
         let mut open = self.queues.remove(|_| true);
         open.extend(self.alone.drain(..));
         open.extend(std::mem::take(&mut self.later).into_values());
@@ -668,7 +669,9 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
         Counters::add(&self.shared.counters.released, open.len() as u64);
         if !open.is_empty() {
             let settlements = open.into_iter().map(|received| received.release(None)).collect();
-            for error in self.ack.settle(settlements).await.into_iter().filter_map(Result::err) {
+            let answers = tokio::time::timeout_at(by, self.ack.settle(settlements)).await;
+            // What could not be given back comes again by itself.
+            for error in answers.into_iter().flatten().filter_map(Result::err) {
                 tracing::debug!(target: "inbox", group = %self.shared.group, %error, "giving back failed");
             }
         }

@@ -6,7 +6,10 @@ use super::{
     counters::Counters,
     unit::{self, Outcome, Retry, Shared, UnitDone},
 };
-use crate::{Ack, AckError, InboxStore, ProbePoint, Received, Settled, Settlement, StoreError, StoredInbox};
+use crate::{
+    Ack, AckError, InboxStore, ProbePoint, Received, Settled, Settlement, StoreError, StoredInbox, Verdict,
+    mutant::{self, Mutant},
+};
 use futures_util::FutureExt;
 use std::{panic::AssertUnwindSafe, sync::Arc};
 use tokio::sync::{mpsc, oneshot};
@@ -33,6 +36,7 @@ pub(crate) fn start<S: InboxStore, A: Ack>(
     tokio::spawn(async move {
         while let Some(batch) = inbox.recv().await {
             let report = match lane.shared.config.strategy {
+                _ if mutant::is(Mutant::AcknowledgesBeforeCommit) => lane.settle_then_handle(batch).await,
                 Strategy::AtMostOnce => lane.settle_then_handle(batch).await,
                 _ if lane.shared.config.mode == Mode::Reclaim => lane.handle_kept(batch).await,
                 Strategy::OnPersist => lane.keep_settle_handle(batch).await,
@@ -116,7 +120,11 @@ impl<S: InboxStore, A: Ack> Lane<S, A> {
             let mut copy = Received::new(received.message.clone(), ());
             (copy.tag, copy.number, copy.bury) = (received.tag, received.number, received.bury.clone());
             copies.push(copy);
-            waived.push(received.waive());
+            waived.push(if mutant::is(Mutant::AcknowledgesBeforeCommit) {
+                received.forge(Verdict::Applied)
+            } else {
+                received.waive()
+            });
         }
         let answers = self.settle(waived).await;
         let mut finished = Vec::new();
@@ -124,6 +132,7 @@ impl<S: InboxStore, A: Ack> Lane<S, A> {
         for (copy, answer) in copies.into_iter().zip(answers) {
             match answer {
                 Some(Settled::Confirmed) => confirmed.push(copy),
+                _ if mutant::is(Mutant::HandlesUnconfirmed) => confirmed.push(copy),
                 // Perhaps it comes again, perhaps not: handled it could be twice.
                 _ => finished.push((copy.tag, Outcome::Dropped)),
             }
@@ -139,7 +148,7 @@ impl<S: InboxStore, A: Ack> Lane<S, A> {
         };
         let mut failures = 0;
         while !confirmed.is_empty() {
-            let done = self.unit(Mode::Unclaimed, std::mem::take(&mut confirmed)).await;
+            let done = self.unit(self.shared.config.mode, std::mem::take(&mut confirmed)).await;
             report
                 .finished
                 .extend(done.settlements.iter().map(|(settlement, outcome)| (settlement.tag(), *outcome)));
@@ -197,7 +206,11 @@ impl<S: InboxStore, A: Ack> Lane<S, A> {
     }
 
     async fn settle_all(&self, done: UnitDone<A::Receipt>) -> Report<A::Receipt> {
-        let UnitDone { settlements, retry, held, outage, halt } = done;
+        let UnitDone { mut settlements, mut retry, held, outage, halt } = done;
+        if mutant::is(Mutant::SettlesUnfinished) {
+            let forged = retry.drain(..).map(|r| (r.received.forge(Verdict::Applied), Outcome::Applied));
+            settlements.extend(forged);
+        }
         let finished = settlements.iter().map(|(settlement, outcome)| (settlement.tag(), *outcome)).collect();
         self.settle(settlements.into_iter().map(|(settlement, _)| settlement).collect()).await;
         Report { lane: self.lane, finished, retry, held, outage, halt }

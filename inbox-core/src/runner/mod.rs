@@ -31,7 +31,7 @@ use std::future::Future;
 #[non_exhaustive]
 pub enum RunError {
     /// A message used up its attempts and the policy is to halt. It is not acknowledged.
-    #[error("message {id} failed {attempts} time(s) and the policy is to halt: {error}")]
+    #[error("message {id} {} and the policy is to halt: {error}", failed_text(*.attempts))]
     Halted {
         /// What the message is claimed under.
         id: ClaimKey,
@@ -85,6 +85,13 @@ pub enum RunError {
     /// A unit of work vanished: the store dropped it, or it panicked outside of a handler.
     #[error("a unit of work vanished: the store dropped it or it panicked outside of a handler")]
     UnitLost,
+}
+
+fn failed_text(attempts: u32) -> String {
+    match attempts {
+        0 => "cannot be handled".to_owned(),
+        attempts => format!("failed {attempts} time(s)"),
+    }
 }
 
 fn type_text(message_type: &Option<String>) -> String {

@@ -1,18 +1,19 @@
 //! One transaction over a batch: claim, handle, record, commit.
 
 use super::{
-    RunError,
+    RunError, Strategy,
     builder::Mode,
     counters::Counters,
     progress::{Moves, Place},
     unit::{Outcome, Shared},
 };
 use crate::{
-    Answer, Claim, Claimed, CommitFailed, Conflicting, Doubt, Failure, FaultClass, Finished, InboxStore,
-    Letter, LetterReason, Letters, Message, ProbePoint, Received, Resolved, Settlement, StepFailed,
-    StoreError, Unit,
+    Answer, Claim, Claimed, CommitFailed, Conflicting, Doubt, Exhausted, Failure, FaultClass, Finished,
+    InboxStore, Letter, LetterReason, Letters, Message, ProbePoint, Received, Resolved, Settlement,
+    StepFailed, StoreError, Unit,
     handler::{Call, Prepared, Refusal},
     middleware::wrap,
+    mutant::{self, Mutant},
 };
 use futures_util::FutureExt;
 use std::{any::Any, collections::VecDeque, panic::AssertUnwindSafe, sync::Arc};
@@ -26,8 +27,9 @@ pub(crate) enum Setback<R> {
     Whole { batch: Vec<Received<R>>, class: FaultClass, error: StoreError },
     /// A claim is held by another transaction.
     Busy(Vec<Received<R>>),
-    /// Transactions got in each other's way.
-    Contention(Vec<Received<R>>, StoreError),
+    /// Transactions got in each other's way. `is_wide` tells that it is the store as a whole, and not
+    /// something that one of the messages does.
+    Contention { batch: Vec<Received<R>>, error: StoreError, is_wide: bool },
     /// The store is out of reach.
     Outage(Vec<Received<R>>, StoreError),
     /// The run has to end with this.
@@ -258,6 +260,11 @@ impl<'a, S: InboxStore, R: Send + 'static> Transaction<'a, S, R> {
             let id = message.claim_key().clone();
             return Err(Setback::Halt(self.undo_with([]), RunError::NoLetters { id, why }));
         };
+        if let Some(dead) = self.dead.first().filter(|_| shared.config.retry.exhausted == Exhausted::Halt) {
+            let received = dead.received();
+            let (id, attempts) = (received.message.claim_key().clone(), received.attempts);
+            return Err(Setback::Halt(self.undo_with([]), RunError::Halted { id, attempts, error: why }));
+        }
         if !self.dead.is_empty() {
             let dead = std::mem::take(&mut self.dead).into_iter().map(|claimed| {
                 let received = claimed.received();
@@ -352,6 +359,8 @@ async fn handle<S: InboxStore>(
             Failure::message(format!("the handler did not end within its time-out of {limit:?}"))
         }
         Some(Ok(Err(panic))) => Failure::message(format!("the handler panicked: {}", panic_text(&*panic))),
+        // A statement that was stopped because the run ends is nobody's failure.
+        Some(Ok(Ok(Err(_)))) if shared.is_cancelled() => return Err(HandlerStop::Cancelled),
         Some(Ok(Ok(Err(failure)))) => failure,
         Some(Ok(Ok(Ok(())))) if !is_back => Failure::message(
             "the handler kept its transaction after it ended: do not move `Tx` into a spawned task",
@@ -475,7 +484,9 @@ fn handler_failed<S: InboxStore, R>(
     let as_store_error = |failure: Failure| StoreError::failed(class, format!("in a handler: {failure}"));
     match class {
         FaultClass::Outage => Setback::Outage(batch, as_store_error(failure)),
-        FaultClass::Contention => Setback::Contention(batch, as_store_error(failure)),
+        FaultClass::Contention => {
+            Setback::Contention { batch, error: as_store_error(failure), is_wide: false }
+        }
         FaultClass::Aborted if batch.len() > 1 => {
             Setback::Whole { batch, class, error: as_store_error(failure) }
         }
@@ -509,7 +520,7 @@ fn call_failed<S: InboxStore, R>(
     match error.class() {
         None => Setback::Busy(batch),
         Some(FaultClass::Outage) => Setback::Outage(batch, error),
-        Some(FaultClass::Contention) => Setback::Contention(batch, error),
+        Some(FaultClass::Contention) => Setback::Contention { batch, error, is_wide: !handled },
         Some(class) if handled => Setback::Whole { batch, class, error },
         Some(_) => {
             let doing = format!("{doing} in {}", shared.store.describe());
@@ -525,6 +536,11 @@ async fn resolve<S: InboxStore, R>(
 ) -> Result<Vec<Settlement<R>>, Setback<R>> {
     Counters::add(&shared.counters.doubts, 1);
     tracing::warn!(target: "inbox", group = %shared.group, error = doubt.message(), "commit in doubt");
+    let is_lost = shared.config.strategy == Strategy::AtMostOnce && !doubt.can_be_resolved();
+    if is_lost && !mutant::is(Mutant::RunsDoubtAgain) {
+        // Nothing tells whether it was done, and it must not be done twice.
+        return Err(Setback::Cancelled(doubt.undo()));
+    }
     for failures in 1.. {
         match doubt.resolve(&*shared.store, &shared.group).await {
             Ok(Resolved::Committed(settlements)) => return Ok(settlements),
@@ -533,7 +549,7 @@ async fn resolve<S: InboxStore, R>(
                     FaultClass::Contention,
                     "a commit whose reply was lost is not known to be done",
                 );
-                return Err(Setback::Contention(batch, error));
+                return Err(Setback::Contention { batch, error, is_wide: true });
             }
             Err((still, error)) => {
                 tracing::warn!(target: "inbox", group = %shared.group, %error, "commit still in doubt");
@@ -551,6 +567,10 @@ async fn resolve<S: InboxStore, R>(
 
 /// Rolls back within a deadline, after which the connection is dropped.
 async fn rollback<S: InboxStore>(shared: &Shared<S>, unit: Unit<'_, S>) {
+    if mutant::is(Mutant::CommitsFailedHalf) {
+        let _ignored = unit.commit::<()>(Vec::new()).await;
+        return;
+    }
     match tokio::time::timeout(shared.config.rollback_timeout, unit.rollback()).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(target: "inbox", %error, "rolling back failed"),

@@ -9,7 +9,10 @@ use super::{
 };
 use crate::{
     Checkpoints, Exhausted, Failure, FaultClass, Group, InboxStore, LetterReason, Letters, Message,
-    Middleware, Observed, Received, Settlement, StoreError, StoredInbox, handler::AnyHandler, probe::Probes,
+    Middleware, Observed, Received, Settlement, StoreError, StoredInbox, Verdict,
+    handler::AnyHandler,
+    mutant::{self, Mutant},
+    probe::Probes,
 };
 use bytes::Bytes;
 use std::{
@@ -131,7 +134,8 @@ impl<R> Default for UnitDone<R> {
     }
 }
 
-/// How often a batch is run again because of contention before it waits as after an outage.
+/// How often a batch is run again because of contention. Then the run waits as after an outage, or, when it
+/// comes from what a handler does, that counts as a failed attempt.
 const CONTENTION_RERUNS_MAX: u32 = 10;
 
 /// Runs deliveries to their ends, in as few transactions as their failures allow.
@@ -188,16 +192,22 @@ impl<S: InboxStore, R: Send + 'static> Run<'_, S, R> {
             }
             Setback::Whole { batch, class, error } => self.whole_failed(batch, class, error),
             Setback::Busy(batch) => self.busy(batch),
-            Setback::Contention(batch, error) => {
+            Setback::Contention { batch, error, is_wide } => {
                 self.reruns += 1;
                 let wait = self.shared.config.rerun_backoff.delay(self.reruns, &mut self.shared.random());
-                if self.reruns > CONTENTION_RERUNS_MAX {
+                if self.reruns <= CONTENTION_RERUNS_MAX {
+                    if self.shared.wait(wait).await {
+                        self.done.held.extend(batch);
+                    } else {
+                        self.work.push_front(batch);
+                    }
+                } else if is_wide {
                     self.done.outage = Some(error);
                     self.done.held.extend(batch);
-                } else if self.shared.wait(wait).await {
-                    self.done.held.extend(batch);
                 } else {
-                    self.work.push_front(batch);
+                    // Something that one of them does: the others must not wait for ever.
+                    self.reruns = 0;
+                    self.whole_failed(batch, FaultClass::HandlerFault, error);
                 }
             }
             Setback::Outage(batch, error) => {
@@ -213,7 +223,7 @@ impl<S: InboxStore, R: Send + 'static> Run<'_, S, R> {
     }
 
     fn without_blocked(&mut self, batch: Vec<Received<R>>) -> Vec<Received<R>> {
-        if self.blocked.is_empty() {
+        if self.blocked.is_empty() || mutant::is(Mutant::OvertakesRetries) {
             return batch;
         }
         let waits_for = |r: &Received<R>| r.message.key().and_then(|key| self.blocked.get(key)).copied();
@@ -293,6 +303,9 @@ impl<S: InboxStore, R: Send + 'static> Run<'_, S, R> {
                 self.work.push_front(vec![single]);
             }
         } else if let Some(mut single) = batch.pop() {
+            if mutant::is(Mutant::TakesBusyForDone) {
+                return self.done.settlements.push((single.forge(Verdict::Found), Outcome::Duplicate));
+            }
             single.found_busy = single.found_busy.saturating_add(1);
             self.set_aside(single, String::new(), None, true);
         }

@@ -75,7 +75,7 @@ impl FakeBroker {
         self.revoking.retain_mut(|(numbers, by, released)| {
             let waits = matches!(released.try_recv(), Err(oneshot::error::TryRecvError::Empty)) && now < *by;
             if !waits && is_owner {
-                numbers.iter().for_each(|&number| state.close_partition(number));
+                state.let_go(numbers);
             }
             waits
         });

@@ -36,7 +36,9 @@ impl FakeQueueState {
             // What was picked may have changed: look again.
             return self.step(id, credit, now);
         }
-        Step::Deliver(picked.into_iter().filter_map(|pick| self.hand_over(id, pick, now)).collect())
+        let deliveries = picked.into_iter().filter_map(|pick| self.hand_over(id, pick, now)).collect();
+        self.rebalance_when_planned();
+        Step::Deliver(deliveries)
     }
 
     fn return_expired(&mut self, now: Instant) {

@@ -27,6 +27,10 @@ impl FakeQueueState {
         (0..self.records.len()).filter(is_covered).map(|r| self.id(r)).collect()
     }
 
+    pub(super) fn skipped(&self) -> Vec<String> {
+        (0..self.records.len()).filter(|&r| self.records[r].skipped).map(|r| self.id(r)).collect()
+    }
+
     /// Records that would still be delivered.
     fn open_records(&self) -> HashSet<usize> {
         let unfinished = |p: &LogPartition| p.records.get(p.committed..).unwrap_or_default().to_vec();

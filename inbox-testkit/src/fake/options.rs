@@ -55,6 +55,9 @@ pub struct FakeOptions {
     /// What an acknowledgement is worth. With `Checkpoint` a log keeps no position for its group and
     /// begins at the start unless the assignment says where.
     pub ack: AckStrength,
+    /// A rebalance in the middle of a log that has them: once so many deliveries were handed over, all
+    /// partitions are revoked, the broker waits so long for the consumer, and they are assigned again.
+    pub revoke_after: Option<(u64, Duration)>,
     /// The distance between positions in a log: offsets may have gaps.
     pub position_step: u64,
     /// How a log takes acknowledgements.
@@ -74,6 +77,7 @@ impl FakeOptions {
             redeliver_after: Some(Duration::from_secs(600)),
             counts_deliveries: false,
             ack: AckStrength::Confirmed,
+            revoke_after: None,
             position_step: 1,
             cumulative: Cumulative::Lowest,
             chaos: None,
@@ -83,6 +87,17 @@ impl FakeOptions {
     /// A log without rebalances that ends when all is settled.
     pub fn log() -> Self {
         Self { mode: Mode::Log { rebalances: false }, ..Self::queue() }
+    }
+
+    /// A log with rebalances that ends when all is settled.
+    pub fn rebalancing_log() -> Self {
+        Self::log().mode(Mode::Log { rebalances: true })
+    }
+
+    /// Plans a rebalance in the middle.
+    #[must_use]
+    pub fn revoke_after(self, deliveries: u64, wait: Duration) -> Self {
+        Self { revoke_after: Some((deliveries, wait)), ..self }
     }
 
     /// Sets the mode.

@@ -143,6 +143,12 @@ impl FakeQueue {
         lock(&self.0.state).covered()
     }
 
+    /// Ids of messages that the broker will not deliver any more because an assignment was answered with a
+    /// checkpoint behind them.
+    pub fn skipped(&self) -> Vec<String> {
+        lock(&self.0.state).skipped()
+    }
+
     /// How often each message was handed over, in publish order.
     pub fn deliveries(&self) -> Vec<(String, u32)> {
         lock(&self.0.state).deliveries()

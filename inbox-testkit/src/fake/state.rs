@@ -89,6 +89,8 @@ pub(super) struct FakeQueueState {
     connected: u64,
     pub(super) losing: VecDeque<LostAnswer>,
     pub(super) ended: bool,
+    /// What is revoked next is assigned again when it has been let go.
+    comes_back: bool,
 }
 
 impl FakeQueueState {
@@ -104,6 +106,7 @@ impl FakeQueueState {
             connected: 0,
             losing: VecDeque::new(),
             ended: false,
+            comes_back: false,
         }
     }
 
@@ -168,6 +171,23 @@ impl FakeQueueState {
     pub(super) fn lose_partitions(&mut self, numbers: &[u32]) {
         numbers.iter().for_each(|&number| self.close_partition(number));
         self.script(Scripted::Lost(numbers.to_vec()));
+    }
+
+    /// Begins the rebalance that the options plan, when its time has come.
+    pub(super) fn rebalance_when_planned(&mut self) {
+        let planned = self.options.revoke_after.take_if(|(after, _)| self.deliveries >= *after);
+        if let Some((_, wait)) = planned.filter(|_| self.rebalances()) {
+            self.comes_back = true;
+            self.script(Scripted::Revoke(self.log.partitions.keys().copied().collect(), wait));
+        }
+    }
+
+    /// Revoked partitions were let go, or their time is over.
+    pub(super) fn let_go(&mut self, numbers: &[u32]) {
+        numbers.iter().for_each(|&number| self.close_partition(number));
+        if std::mem::take(&mut self.comes_back) {
+            self.script(Scripted::Assign(numbers.to_vec()));
+        }
     }
 
     pub(super) fn end(&mut self) {

@@ -1,7 +1,7 @@
 //! The database itself: it belongs to no runtime and outlives every crash.
 
 use super::{
-    ClaimRow, EffectRow, MemoryStore,
+    ClaimRow, EFFECTS, EffectRow, MemoryStore,
     connection::{MemoryConnection, MemoryTx},
     state::{Record, State},
 };
@@ -102,10 +102,12 @@ impl MemoryDatabase {
         let is_conflict = |c: &StoredConflict| {
             c.group == group.as_str() && c.claim.id.as_str() == id && c.refused == content
         };
+        let is_effect = |row: &&EffectRow| row.id == id && row.content == content;
         Evidence {
             claim: claim.map(|(_, row)| (row.disposition, row.fingerprint)),
             letter: state.letters.iter().any(is_letter),
             conflict: state.conflicts.iter().any(is_conflict),
+            effects: state.tables.get(EFFECTS).map_or(0, |rows| rows.iter().filter(is_effect).count()),
         }
     }
 

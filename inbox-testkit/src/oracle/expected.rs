@@ -1,6 +1,6 @@
 //! What has to come out of a run.
 
-use inbox_core::Fingerprint;
+use inbox_core::{Fingerprint, Strategy};
 use std::collections::BTreeMap;
 
 /// What has to become of a message.
@@ -22,6 +22,7 @@ pub struct Expected {
     conflicts: BTreeMap<String, Vec<Fingerprint>>,
     unordered: bool,
     waived: bool,
+    strategy: Strategy,
 }
 
 impl Expected {
@@ -67,6 +68,26 @@ impl Expected {
     #[must_use]
     pub fn waived(self) -> Self {
         Self { waived: true, ..self }
+    }
+
+    /// The strategy whose promises hold. Default: exactly once.
+    #[must_use]
+    pub fn under(self, strategy: Strategy) -> Self {
+        Self { strategy, ..self }
+    }
+
+    /// A message that must be applied may also become a letter: faults may use its attempts up.
+    #[must_use]
+    pub fn or_dead(mut self) -> Self {
+        for fate in self.fates.values_mut().filter(|fate| **fate == Fate::Applied) {
+            *fate = Fate::Either;
+        }
+        self
+    }
+
+    /// The strategy whose promises hold.
+    pub fn strategy(&self) -> Strategy {
+        self.strategy
     }
 
     /// What each id must become.

@@ -21,6 +21,8 @@ pub struct FinalState {
     pub unsettled: Vec<String>,
     /// Ids that the broker has forgotten though nobody acknowledged them.
     pub covered: Vec<String>,
+    /// Ids that a checkpoint told the broker not to deliver any more.
+    pub skipped: Vec<String>,
 }
 
 impl FinalState {
@@ -38,12 +40,14 @@ impl FinalState {
             conflicts: conflicts.map(|c| (c.claim.id.as_str().to_owned(), c.refused)).collect(),
             unsettled: Vec::new(),
             covered: Vec::new(),
+            skipped: Vec::new(),
         }
     }
 
     /// Adds what the fake broker is left with.
     #[must_use]
     pub fn and_queue(self, queue: &FakeQueue) -> Self {
-        Self { unsettled: queue.unsettled(), covered: queue.covered(), ..self }
+        let (unsettled, covered, skipped) = (queue.unsettled(), queue.covered(), queue.skipped());
+        Self { unsettled, covered, skipped, ..self }
     }
 }

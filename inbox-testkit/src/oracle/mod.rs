@@ -3,6 +3,7 @@
 mod expected;
 mod final_state;
 mod invariants;
+mod unclaimed;
 mod violation;
 
 pub use expected::{Expected, Fate};
