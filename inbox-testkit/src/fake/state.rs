@@ -208,8 +208,10 @@ impl FakeQueueState {
 
     fn take_over(&mut self, id: u64) {
         let numbers: Vec<u32> = self.log.partitions.keys().copied().collect();
-        if self.log.owner.is_some() {
-            self.script(Scripted::Lost(numbers.clone()));
+        if let Some(before) = self.log.owner.and_then(|owner| self.connections.get_mut(&owner)) {
+            // What it was still to be told is about partitions that are another's now.
+            before.events.clear();
+            before.events.push_back(Scripted::Lost(numbers.clone()));
         }
         self.log.owner = Some(id);
         let forgets = self.options.ack == AckStrength::Checkpoint;

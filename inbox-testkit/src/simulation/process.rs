@@ -40,6 +40,12 @@ pub(super) struct Site {
     pub(super) trouble: Mutex<Vec<String>>,
 }
 
+impl Site {
+    fn is_over(&self) -> bool {
+        self.published.load(Ordering::Relaxed) && self.queue.is_settled()
+    }
+}
+
 /// Runs a process, and another one when it has ended, until everything is settled.
 pub(super) async fn slot<S>(site: Arc<Site>, spoil: fn(MemoryStore) -> S, mut rng: Rng)
 where
@@ -54,9 +60,7 @@ where
         if plan.is_crashed() {
             site.tally.add("crashes", 1);
             site.history.note("a process died");
-        } else if !lock(&site.trouble).is_empty()
-            || (site.published.load(Ordering::Relaxed) && site.queue.is_settled())
-        {
+        } else if !lock(&site.trouble).is_empty() || site.is_over() {
             return;
         }
         sleep(Duration::from_millis(rng.u64(1..2000))).await;
