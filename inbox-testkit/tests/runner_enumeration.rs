@@ -150,7 +150,7 @@ fn every_pair_of_crashes_at_most_once() {
 fn every_pair_of_crashes_of_a_log_that_is_taken_away() {
     for (name, pinned) in [
         ("exactly once, log taken away with checkpoints, batches of 4", 7563),
-        ("exactly once, log taken away with checkpoints, batches of 1", 9140),
+        ("exactly once, log taken away with checkpoints, batches of 1", 12_080),
     ] {
         let case =
             Enumeration::cases(Strategy::ExactlyOnce).into_iter().find(|case| case.to_string() == name);
