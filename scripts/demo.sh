@@ -7,8 +7,8 @@ cd "$(dirname "$0")/.."
 
 need_rust
 
-say "building inbox"
-cargo build --quiet --release --package inbox-cli
+say "building inbox (the first time this takes a few minutes)"
+cargo build --release --package inbox-cli
 inbox=${CARGO_TARGET_DIR:-target}/release/inbox
 
 folder=${CARGO_TARGET_DIR:-target}/demo

@@ -29,12 +29,20 @@ need_command() {
     command -v "$1" >/dev/null || install_package "$2" "$1" "$3"
 }
 
+# What rusqlite asks for; inbox-core itself is content with 1.85.
+rust_min=1.89
+
 need_rust() {
     if ! command -v cargo >/dev/null && [ -f "$HOME/.cargo/env" ]; then
         # shellcheck disable=SC1091
         . "$HOME/.cargo/env"
     fi
     command -v cargo >/dev/null || fail "cargo is missing: install Rust with rustup, see https://rustup.rs"
+    local version
+    version=$(rustc --version | cut -d ' ' -f 2)
+    if [ "$(printf '%s\n' "$rust_min" "$version" | sort -V | head -n 1)" != "$rust_min" ]; then
+        fail "Rust $version is too old, $rust_min or newer is needed: run 'rustup update stable', see https://rustup.rs"
+    fi
     # SQLite is compiled from its source.
     need_command cc build-essential "the C compiler, for SQLite"
 }
