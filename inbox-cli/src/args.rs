@@ -66,8 +66,9 @@ pub(crate) struct RunArgs {
     /// The most messages in one transaction, 1 to 10000.
     #[arg(long, value_name = "COUNT", default_value_t = 100, value_parser = value_parser!(u32).range(1..=10_000))]
     pub(crate) batch: u32,
-    /// How many transactions may be at work at the same time, 1 to 64.
-    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = value_parser!(u32).range(1..=64))]
+    /// How many transactions may be at work at the same time, 1 to 64. SQLite writes one at a time; with
+    /// two, the next one is ready when it has written.
+    #[arg(long, value_name = "COUNT", default_value_t = 2, value_parser = value_parser!(u32).range(1..=64))]
     pub(crate) lanes: u32,
     /// How often a failing message is tried, 1 to 1000.
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = value_parser!(u32).range(1..=1_000))]
@@ -270,7 +271,7 @@ mod tests {
             ["inbox", "run", "--from", "file:a", "--into", "sqlite:b", "--group", "g", "--sql", "SELECT 1"];
         let Command::Run(run) = Cli::try_parse_from(least).unwrap().command else { panic!("not a run") };
         assert_eq!(run.id, IdFrom::JsonPointer(JsonPointer::field("id")));
-        assert_eq!((run.batch, run.lanes, run.attempts), (100, 1, 5));
+        assert_eq!((run.batch, run.lanes, run.attempts), (100, 2, 5));
         assert_eq!((run.handler_timeout_s, run.shutdown_timeout_s, run.line_bytes_max), (30, 30, 1_048_576));
         assert_eq!((run.on_failure, run.report), (OnFailure::DeadLetter, ReportFormat::Text));
     }

@@ -128,7 +128,9 @@ fn with_inbox(orders: &Path, database: &Path, batch: usize, is_blocking: bool) -
             .store(store)
             .checkpoints()
             .id_from(IdFrom::JsonPointer(JsonPointer::new("/id")?))
-            .batch_max(batch);
+            .batch_max(batch)
+            // While one unit of work waits for the disk, the next one is already at the writer thread.
+            .lanes(2);
         if is_blocking {
             builder.handler(blocking(create_invoice)).build()?.run().await?;
         } else {

@@ -11,6 +11,7 @@
 //! | statement time-out | enforced, also against endless queries |
 //! | idle time-out | not enforced: there is no server that could |
 //! | in doubt | only after a handler replaced the connection's hooks; resolved under the write lock |
+//! | lanes | one transaction at a time; two lanes keep the writer thread busy, more do not help |
 //! | letters, conflicts, checkpoints | yes |
 //! | stored messages | yes; due times go by the clock of the host |
 //! | handlers | get a [`rusqlite::Connection`]; they run on the store's own thread |
