@@ -117,7 +117,7 @@ fn hand_written(orders: &Path, database: &Path, batch: usize) -> Outcome<f64> {
     Ok(begun.elapsed().as_secs_f64())
 }
 
-fn with_inbox(orders: &Path, database: &Path, batch: usize, is_blocking: bool) -> Outcome<f64> {
+fn with_inbox(orders: &Path, database: &Path, batch: usize, lanes: usize, is_blocking: bool) -> Outcome<f64> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         let store = SqliteStore::open(database)?;
@@ -129,8 +129,8 @@ fn with_inbox(orders: &Path, database: &Path, batch: usize, is_blocking: bool) -
             .checkpoints()
             .id_from(IdFrom::JsonPointer(JsonPointer::new("/id")?))
             .batch_max(batch)
-            // While one unit of work waits for the disk, the next one is already at the writer thread.
-            .lanes(2);
+            // With two, the next unit of work is at the writer thread while one waits for the disk.
+            .lanes(lanes);
         if is_blocking {
             builder.handler(blocking(create_invoice)).build()?.run().await?;
         } else {
@@ -145,7 +145,14 @@ fn median(mut numbers: Vec<f64>) -> f64 {
     numbers[numbers.len() / 2]
 }
 
-fn compare(name: &str, lines: u64, batch: usize, is_blocking: bool, target: f64) -> Outcome<()> {
+fn compare(
+    name: &str,
+    lines: u64,
+    batch: usize,
+    lanes: usize,
+    is_blocking: bool,
+    target: f64,
+) -> Outcome<()> {
     let folder = tempfile::tempdir_in(std::env::current_dir()?)?;
     let orders = folder.path().join("orders.jsonl");
     write_orders(&orders, lines)?;
@@ -153,7 +160,7 @@ fn compare(name: &str, lines: u64, batch: usize, is_blocking: bool, target: f64)
     for round in 0..ROUNDS {
         let database = |who: &str| -> PathBuf { folder.path().join(format!("{who}-{round}.db")) };
         let by_hand = hand_written(&orders, &database("hand"), batch)?;
-        let by_inbox = with_inbox(&orders, &database("inbox"), batch, is_blocking)?;
+        let by_inbox = with_inbox(&orders, &database("inbox"), batch, lanes, is_blocking)?;
         check(&database("hand"), lines)?;
         check(&database("inbox"), lines)?;
         hand.push(lines as f64 / by_hand);
@@ -181,7 +188,7 @@ fn memory(folder: &Path) -> Outcome<()> {
     const LINES: u64 = 1_000_000;
     let orders = folder.join("orders.jsonl");
     write_orders(&orders, LINES)?;
-    let seconds = with_inbox(&orders, &folder.join("inbox.db"), 100, true)?;
+    let seconds = with_inbox(&orders, &folder.join("inbox.db"), 100, 2, true)?;
     let peak = peak_kib()?;
     check(&folder.join("inbox.db"), LINES)?;
     println!(
@@ -196,10 +203,13 @@ fn main() -> Outcome<()> {
     if let Some(folder) = std::env::var_os("INBOX_BENCH_MEMORY_IN") {
         return memory(Path::new(&folder));
     }
-    compare("per message", 3_000, 1, true, 0.5)?;
-    compare("per message, async handler", 3_000, 1, false, 0.5)?;
-    compare("batches of 100", 200_000, 100, true, 0.35)?;
-    compare("batches of 100, async handler", 200_000, 100, false, 0.35)?;
+    compare("per message, two lanes", 3_000, 1, 2, true, 0.5)?;
+    compare("per message, two lanes, async handler", 3_000, 1, 2, false, 0.5)?;
+    // One lane shows what the hand-over between threads costs where nothing hides it.
+    compare("per message, one lane", 3_000, 1, 1, true, 0.5)?;
+    compare("batches of 100, two lanes", 200_000, 100, 2, true, 0.35)?;
+    compare("batches of 100, two lanes, async handler", 200_000, 100, 2, false, 0.35)?;
+    compare("batches of 100, one lane", 200_000, 100, 1, true, 0.35)?;
     // In a process of its own: the peak is of the whole process.
     let folder = tempfile::tempdir_in(std::env::current_dir()?)?;
     let ran = std::process::Command::new(std::env::current_exe()?)
