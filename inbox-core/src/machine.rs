@@ -642,3 +642,6 @@ impl<R> Doubt<R> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;
