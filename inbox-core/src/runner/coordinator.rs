@@ -610,6 +610,9 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
             keys.extend(received.message.key().cloned());
             if self.is_gone(&received) {
                 self.drop_flight(received.tag);
+            } else if outage.is_some() && received.suspicion.is_suspect && received.message.key().is_none() {
+                // It may be the reason for the outage: the others have their turn before it is tried again.
+                self.queues.push(None, received);
             } else {
                 back.push((received.message.key().cloned(), received));
             }
