@@ -28,12 +28,8 @@ pub trait AttemptLog: InboxStore {
     ///
     /// # Errors
     /// [`StoreError`].
-    async fn open_run(
-        &self,
-        group: &Group,
-        instance: &str,
-        open_max: u64,
-    ) -> Result<Option<u64>, StoreError>;
+    async fn open_run(&self, group: &Group, instance: &str, open_max: u64)
+    -> Result<Option<u64>, StoreError>;
 
     /// The run has ended cleanly.
     ///
