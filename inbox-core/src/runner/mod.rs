@@ -7,6 +7,7 @@
 //! Everything is logged with the target `inbox`; the fields `group`, `id`, `attempt` and `error` are
 //! stable. Handlers run inside a span `handle` with `id` and `attempt`.
 
+mod breaker;
 mod builder;
 mod control;
 mod coordinator;
@@ -14,6 +15,7 @@ mod counters;
 mod lane;
 mod partitions;
 mod progress;
+mod suspects;
 mod telemetry;
 mod transaction;
 mod unit;
@@ -22,6 +24,7 @@ pub use builder::{BuildError, Runner, RunnerBuilder, StoreParts, Strategy, Work}
 pub use control::Control;
 pub use counters::{Counters, Summary};
 pub(crate) use progress::Place;
+pub(crate) use suspects::Suspicion;
 
 use crate::{Broker, BrokerError, ClaimKey, Defect, InboxStore, Message, Partition, Position, StoreError};
 use std::future::Future;
