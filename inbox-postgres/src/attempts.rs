@@ -1,10 +1,6 @@
 //! Durable marks of what was started.
 
-use crate::{
-    PostgresStore, PostgresTx,
-    convert::{read_number, to_column},
-    statements::query,
-};
+use crate::{PostgresStore, PostgresTx, convert::read_number, statements::query};
 use async_trait::async_trait;
 use inbox_core::{AttemptLog, ClaimKey, Group, StoreError};
 
@@ -17,7 +13,8 @@ impl AttemptLog for PostgresStore {
         open_max: u64,
     ) -> Result<Option<u64>, StoreError> {
         let doing = "opening a run";
-        let open_max = to_column(open_max, "the bound")?;
+        // A bound beyond all that can be open bounds nothing, whatever it is.
+        let open_max = i64::try_from(open_max).unwrap_or(i64::MAX);
         let mut tx = self.begin_own().await?;
         let group_id = self.group_id(&mut tx, group).await?;
         let before = query(&self.sql().open_run)

@@ -105,7 +105,7 @@ fn fenced(store: &str, error: &Error) -> CommitError {
                 .to_owned(),
         ),
         Some("25P03") => (
-            FaultClass::HandlerFault,
+            FaultClass::Aborted,
             "the transaction was idle for longer than idle_timeout, and the server ended it".to_owned(),
         ),
         _ => (class_of(error), format!("{}{}", one_line(error), advice(error))),

@@ -164,12 +164,13 @@ pub(crate) fn class_of_database(error: &PgDatabaseError) -> FaultClass {
         "23503" if error.constraint().is_some_and(|name| name.ends_with(crate::schema::GUARD_CONSTRAINT)) => {
             FaultClass::HandlerFault
         }
-        "25P02" => FaultClass::Aborted,
-        // Written after the transaction had been ended, perhaps by the handler of another message.
-        "25006" => FaultClass::Aborted,
+        // Whoever meets these may not be to blame, but the handler of another message of the batch, which hid
+        // an error, ended the transaction (what is written then is outside of it, where it is read-only), or
+        // was idle for too long.
+        "25P02" | "25006" | "25P03" | "25P04" => FaultClass::Aborted,
         "40001" | "40P01" | "55P03" => FaultClass::Contention,
-        // Too slow: a statement, an idle transaction, a whole transaction.
-        "57014" | "25P03" | "25P04" => FaultClass::HandlerFault,
+        // A statement that took too long.
+        "57014" => FaultClass::HandlerFault,
         // A prepared statement that became old, or that a pooler lost: it is prepared again.
         "26000" | "0A000" if error.message().contains("cached plan") || code == "26000" => {
             FaultClass::Contention

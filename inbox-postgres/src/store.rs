@@ -299,8 +299,9 @@ impl InboxStore for PostgresStore {
 
     /// By the SQLSTATE. Lost connections, an operator's shutdown, missing resources and damage are an outage;
     /// serialization failures and deadlocks are contention; what was sent into a transaction that had been
-    /// aborted or ended is `Aborted`; time-outs are the handler's fault; violated constraints, bad data
-    /// and bad statements are permanent; everything else is the handler's fault.
+    /// aborted or ended, or that was idle for too long, is `Aborted`; a statement that took too long is the
+    /// handler's fault; violated constraints, bad data and bad statements are permanent; everything else is
+    /// the handler's fault.
     fn classify(&self, error: &(dyn Error + 'static)) -> FaultClass {
         if let Some(error) = error.downcast_ref::<sqlx::Error>() {
             return class_of(error);

@@ -11,7 +11,7 @@ use inbox_postgres::{
     sqlx::{query, raw_sql},
 };
 use inbox_testkit::{
-    store_suite,
+    attempt_log_suite, store_suite,
     suite::store::{EffectError, StoreHarness, StoreTraits},
 };
 
@@ -58,3 +58,8 @@ impl StoreHarness for Database {
 }
 
 store_suite!(Database::new().await);
+
+mod attempt_log {
+    use super::*;
+    attempt_log_suite!(Database::new().await);
+}

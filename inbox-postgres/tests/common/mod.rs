@@ -1,6 +1,8 @@
 //! What the tests share: a database of their own on the program's server.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
+pub mod realtime;
+
 use inbox_postgres::{
     PostgresStore,
     sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _, raw_sql},
