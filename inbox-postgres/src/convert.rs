@@ -235,7 +235,7 @@ fn headers_from_json(text: &str) -> Option<Headers> {
 
 fn from_hex(text: &str) -> Option<Bytes> {
     let digits: Vec<u32> = text.chars().map(|c| c.to_digit(16)).collect::<Option<_>>()?;
-    if digits.len() % 2 != 0 {
+    if !digits.len().is_multiple_of(2) {
         return None;
     }
     digits.chunks(2).map(|pair| u8::try_from(pair[0] * 16 + pair[1]).ok()).collect()

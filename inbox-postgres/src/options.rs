@@ -118,7 +118,9 @@ impl PostgresOptions {
     }
 
     /// For a pooler such as PgBouncer in transaction mode, where each transaction may run on another
-    /// connection of the server: no named prepared statements, no settings of sessions.
+    /// connection of the server: no named prepared statements, no settings of sessions. Handlers have to
+    /// say [`persistent(false)`](sqlx::query::Query::persistent) on their queries, unless the pooler knows
+    /// prepared statements (PgBouncer 1.21 with `max_prepared_statements`).
     ///
     /// One guard is missing then: what a handler writes after it has sent `ROLLBACK` itself is stored, while
     /// its message counts as failed.
@@ -164,7 +166,7 @@ impl PostgresOptions {
         }
         if self.transaction_pooling {
             // PgBouncer refuses start-up parameters that it does not know.
-            connect = connect.statement_cache_capacity(0).extra_float_digits(None);
+            connect = connect.extra_float_digits(None);
         }
         connect
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     OpenError,
-    error::{advice, one_line},
+    error::{advice, one_line, state},
 };
 use sqlx::{AssertSqlSafe, Connection as _, Error, PgConnection, Row as _, raw_sql};
 
@@ -238,7 +238,7 @@ impl Place<'_> {
     /// Brings the tables up to date. Several processes may do so at once: a lock lets them in one by one, and
     /// the later ones find nothing left to do.
     pub(crate) async fn migrate(&self, connection: &mut PgConnection, may: bool) -> Result<(), OpenError> {
-        let (found, compatible_with) = self.version(connection).await.map_err(|e| self.failed(e))?;
+        let (found, compatible_with) = self.version_outside(connection).await.map_err(|e| self.failed(e))?;
         if self.is_usable(found, compatible_with)? {
             return Ok(());
         }
@@ -254,6 +254,7 @@ impl Place<'_> {
         let mut tx = connection.begin_with("BEGIN READ WRITE").await.map_err(failed)?;
         let lock = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
         sqlx::query(lock)
+            .persistent(false)
             .bind(format!("inbox schema {}", self.tables()))
             .execute(&mut *tx)
             .await
@@ -264,7 +265,8 @@ impl Place<'_> {
         }
         let schema = qualifier(self.schema);
         let mut sql = String::new();
-        let exists = sqlx::query("SELECT 1 FROM pg_namespace WHERE nspname = $1").bind(self.schema);
+        let exists =
+            sqlx::query("SELECT 1 FROM pg_namespace WHERE nspname = $1").bind(self.schema).persistent(false);
         if exists.fetch_optional(&mut *tx).await.map_err(failed)?.is_none() {
             sql.push_str(&format!("CREATE SCHEMA \"{}\";", self.schema));
         }
@@ -291,13 +293,26 @@ impl Place<'_> {
         let exists = "SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
              WHERE n.nspname = $1 AND c.relname = $2";
         let exists = sqlx::query(exists).bind(self.schema).bind(format!("{}schema", self.prefix));
-        if exists.fetch_optional(&mut *connection).await?.is_none() {
+        if exists.persistent(false).fetch_optional(&mut *connection).await?.is_none() {
             return Ok((0, 0));
         }
+        self.version_there(connection).await
+    }
+
+    /// As `version`, with one round trip where the tables are there; not inside a transaction, which would be
+    /// aborted where they are not.
+    async fn version_outside(&self, connection: &mut PgConnection) -> Result<(i32, i32), Error> {
+        match self.version_there(connection).await {
+            Err(error) if matches!(state(&error), Some("42P01" | "3F000")) => Ok((0, 0)),
+            found => found,
+        }
+    }
+
+    async fn version_there(&self, connection: &mut PgConnection) -> Result<(i32, i32), Error> {
         let table = format!("{}{}schema", qualifier(self.schema), self.prefix);
         let newest =
             format!("SELECT coalesce(max(version), 0), coalesce(max(compatible_with), 0) FROM {table}");
-        let row = sqlx::query(AssertSqlSafe(newest)).fetch_one(connection).await?;
+        let row = raw_sql(AssertSqlSafe(newest)).fetch_one(connection).await?;
         Ok((row.try_get(0)?, row.try_get(1)?))
     }
 }

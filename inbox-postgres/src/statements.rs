@@ -4,12 +4,17 @@ use crate::{convert::RECORD_COLUMNS, convert::RECORD_WIDTH, schema::qualifier};
 use sqlx::{AssertSqlSafe, Postgres, postgres::PgArguments, query::Query};
 use std::sync::Arc;
 
-/// A statement's text. sqlx keeps what it prepared by its text, once per connection.
-pub(crate) type Sql = Arc<str>;
+/// A statement of the store's.
+#[derive(Debug)]
+pub(crate) struct Sql {
+    text: Arc<str>,
+    /// Whether the server keeps what it prepared under a name, which belongs to its connection.
+    is_named: bool,
+}
 
-/// A query of one of the store's own statements.
+/// A query of one of the store's own statements. sqlx finds what was prepared by the text.
 pub(crate) fn query(sql: &Sql) -> Query<'static, Postgres, PgArguments> {
-    sqlx::query(AssertSqlSafe(Arc::clone(sql)))
+    sqlx::query(AssertSqlSafe(Arc::clone(&sql.text))).persistent(sql.is_named)
 }
 
 #[derive(Debug)]
@@ -72,7 +77,8 @@ fn record_parameters(first: usize) -> String {
 
 impl Statements {
     #[allow(clippy::too_many_lines)]
-    pub(crate) fn new(schema: &str, prefix: &str) -> Self {
+    pub(crate) fn new(schema: &str, prefix: &str, is_named: bool) -> Self {
+        let sql = |text: String| Sql { text: text.into(), is_named };
         let p = format!("{}{prefix}", qualifier(schema));
         // The row cannot be committed: there is no such group.
         let plant = format!("guard AS (INSERT INTO {p}guard (group_id) SELECT -1 WHERE $2 RETURNING ctid)");
@@ -104,131 +110,111 @@ impl Statements {
         );
         Self {
             guard: format!("{p}guard"),
-            add_guard: format!("INSERT INTO {p}guard (group_id) VALUES (-1) RETURNING ctid::text").into(),
-            find_group: format!("SELECT group_id FROM {p}groups WHERE name = $1").into(),
-            add_group: format!(
+            add_guard: sql(format!("INSERT INTO {p}guard (group_id) VALUES (-1) RETURNING ctid::text")),
+            find_group: sql(format!("SELECT group_id FROM {p}groups WHERE name = $1")),
+            add_group: sql(format!(
                 "INSERT INTO {p}groups (name) VALUES ($1) ON CONFLICT ON CONSTRAINT {prefix}groups_name DO NOTHING"
-            )
-            .into(),
-            claim: format!(
+            )),
+            claim: sql(format!(
                 "WITH {WAIT}, clock AS MATERIALIZED (SELECT {seconds} AS at_s FROM wait WHERE set IS NOT NULL), \
                  made AS ({insert}), {plant} SELECT count(*), array_agg(scope), array_agg(id), \
                  (SELECT ctid::text FROM guard), {WAITED} FROM made"
-            )
-            .into(),
+            )),
             // Somebody else's transaction, with its own bound on waiting.
-            claim_in: format!(
+            claim_in: sql(format!(
                 "WITH clock AS MATERIALIZED (SELECT {seconds} AS at_s WHERE $1::text IS NULL AND NOT $2), \
                  made AS ({insert}) SELECT count(*), array_agg(scope), array_agg(id), NULL::text FROM made"
-            )
-            .into(),
-            find_claims: format!("SELECT asked.n, disposition, fingerprint FROM {}", lookup("")).into(),
+            )),
+            find_claims: sql(format!("SELECT asked.n, disposition, fingerprint FROM {}", lookup(""))),
             // Waits for whoever is about to change one of them.
-            find_claims_decided: format!(
+            find_claims_decided: sql(format!(
                 "SELECT asked.n, disposition, fingerprint FROM {}",
                 lookup(" FOR SHARE")
-            )
-            .into(),
-            lock_claims: format!(
+            )),
+            lock_claims: sql(format!(
                 "WITH wait AS MATERIALIZED (SELECT set_config('lock_timeout', $4, true) AS set), \
                  found AS (SELECT asked.n, disposition, fingerprint FROM wait CROSS JOIN {} \
                  WHERE wait.set IS NOT NULL) \
                  SELECT array_agg(n), array_agg(disposition), array_agg(fingerprint), {WAITED} FROM found",
                 lookup(" FOR UPDATE")
-            )
-            .into(),
-            take_stored: format!(
+            )),
+            take_stored: sql(format!(
                 "WITH asked AS (SELECT * FROM unnest($3::text[], $4::text[], $5::bytea[]) AS asked (scope, text_id, id)), \
                  {plant}, gone AS (DELETE FROM {p}stored s USING asked WHERE s.group_id = $1 \
                  AND s.scope = asked.scope AND s.id = asked.text_id), \
                  taken AS (UPDATE {p}claims c SET disposition = 1 FROM asked WHERE c.group_id = $1 \
                  AND c.scope = asked.scope AND c.id = asked.id RETURNING 1) \
                  SELECT (SELECT count(*) FROM taken), (SELECT ctid::text FROM guard)"
-            )
-            .into(),
-            mark_claims: format!(
+            )),
+            mark_claims: sql(format!(
                 "UPDATE {p}claims c SET disposition = $2 FROM unnest($3::text[], $4::bytea[]) AS asked (scope, id) \
                  WHERE c.group_id = $1 AND c.scope = asked.scope AND c.id = asked.id"
-            )
-            .into(),
-            add_letter: format!(
+            )),
+            add_letter: sql(format!(
                 "INSERT INTO {p}letters (group_id, scope, id, reason, error, attempts, {RECORD_COLUMNS}) \
                  VALUES ($1, $2, $3, $4, $5, $6, {}) ON CONFLICT ON CONSTRAINT {prefix}letters_claim DO NOTHING",
                 record_parameters(7)
-            )
-            .into(),
-            add_conflict: format!(
+            )),
+            add_conflict: sql(format!(
                 "INSERT INTO {p}conflicts AS c (group_id, scope, id, stored, refused, seen, {RECORD_COLUMNS}) \
                  VALUES ($1, $2, $3, $4, $5, 1, {}) ON CONFLICT ON CONSTRAINT {prefix}conflicts_claim \
                  DO UPDATE SET seen = c.seen + 1, last_at = excluded.last_at",
                 record_parameters(6)
-            )
-            .into(),
-            add_stored: format!(
+            )),
+            add_stored: sql(format!(
                 "INSERT INTO {p}stored (group_id, scope, id, fingerprint, attempts, due_at, {RECORD_COLUMNS}) \
                  VALUES ($1, $2, $3, $4, 0, '-infinity', {})",
                 record_parameters(5)
-            )
-            .into(),
-            remove_stored: format!(
+            )),
+            remove_stored: sql(format!(
                 "DELETE FROM {p}stored s USING unnest($2::text[], $3::text[]) AS asked (scope, id) \
                  WHERE s.group_id = $1 AND s.scope = asked.scope AND s.id = asked.id"
-            )
-            .into(),
-            put_failure: format!(
+            )),
+            put_failure: sql(format!(
                 "UPDATE {p}stored SET attempts = $4, error = $5, \
                  due_at = CASE WHEN $6::bigint > 3000000000000000 THEN 'infinity'::timestamptz \
                  ELSE clock_timestamp() + $6::bigint * interval '1 millisecond' END \
                  WHERE group_id = $1 AND scope = $2 AND id = $3"
-            )
-            .into(),
-            due: format!(
+            )),
+            due: sql(format!(
                 "SELECT scope, id, fingerprint, attempts, error, {RECORD_COLUMNS} FROM {p}stored \
                  WHERE group_id = $1 AND due_at <= clock_timestamp() ORDER BY stored_id LIMIT $2"
-            )
-            .into(),
-            next_due: format!(
+            )),
+            next_due: sql(format!(
                 "SELECT CASE WHEN due_at = '-infinity' THEN 0 WHEN due_at = 'infinity' THEN 9223372036854775807 \
                  ELSE greatest(0, ceil(extract(epoch FROM due_at - clock_timestamp()) * 1000))::bigint END \
                  FROM {p}stored WHERE group_id = $1 ORDER BY due_at LIMIT 1"
-            )
-            .into(),
-            letters: format!(
+            )),
+            letters: sql(format!(
                 "{letter} WHERE l.letter_id > $1 AND ($2::text IS NULL OR g.name = $2) ORDER BY l.letter_id LIMIT $3"
-            )
-            .into(),
-            letter: format!("{letter} WHERE l.letter_id = $1").into(),
-            conflicts: format!(
+            )),
+            letter: sql(format!("{letter} WHERE l.letter_id = $1")),
+            conflicts: sql(format!(
                 "SELECT c.conflict_id, g.name, c.scope, c.id, c.stored, c.refused, c.seen, \
                  (extract(epoch FROM c.first_at) * 1000)::bigint, \
                  {RECORD_COLUMNS} FROM {p}conflicts c JOIN {p}groups g USING (group_id) \
                  WHERE c.conflict_id > $1 AND ($2::text IS NULL OR g.name = $2) ORDER BY c.conflict_id LIMIT $3"
-            )
-            .into(),
-            count_claims: format!(
+            )),
+            count_claims: sql(format!(
                 "SELECT g.name, c.disposition, count(c.id) FROM {p}groups g LEFT JOIN {p}claims c USING (group_id) \
                  GROUP BY g.name, c.disposition ORDER BY g.name"
-            )
-            .into(),
-            count_conflicts: format!(
+            )),
+            count_conflicts: sql(format!(
                 "SELECT g.name, count(*) FROM {p}conflicts c JOIN {p}groups g USING (group_id) GROUP BY g.name"
-            )
-            .into(),
-            find_checkpoints: format!("SELECT {CHECKPOINT}, asked.n FROM {checkpoint_of}) AS found").into(),
-            lock_checkpoints: format!(
+            )),
+            find_checkpoints: sql(format!("SELECT {CHECKPOINT}, asked.n FROM {checkpoint_of}) AS found")),
+            lock_checkpoints: sql(format!(
                 "WITH wait AS MATERIALIZED (SELECT set_config('lock_timeout', $4, true) AS set), \
                  found AS (SELECT {CHECKPOINT}, asked.n FROM wait CROSS JOIN {checkpoint_of} FOR UPDATE) AS found \
                  WHERE wait.set IS NOT NULL) \
                  SELECT array_agg(next), array_agg(epoch), array_agg(mark_at), array_agg(mark_digest), \
                  array_agg(mark_timestamp_ms), array_agg(n), {WAITED} FROM found"
-            )
-            .into(),
-            list_checkpoints: format!(
+            )),
+            list_checkpoints: sql(format!(
                 "SELECT {CHECKPOINT}, partition FROM {p}checkpoints \
                  WHERE group_id = $1 AND source = $2 ORDER BY partition"
-            )
-            .into(),
-            forward_checkpoints: format!(
+            )),
+            forward_checkpoints: sql(format!(
                 "WITH {WAIT}, moved AS (INSERT INTO {p}checkpoints AS c \
                  (group_id, source, partition, {CHECKPOINT}) \
                  SELECT $2, asked.source, asked.partition, asked.next, asked.epoch, asked.mark_at, \
@@ -241,52 +227,44 @@ impl Statements {
                  mark_timestamp_ms = excluded.mark_timestamp_ms, updated_at = excluded.updated_at \
                  WHERE excluded.next > c.next RETURNING 1) \
                  SELECT count(*), {WAITED} FROM moved"
-            )
-            .into(),
-            add_checkpoint: format!(
+            )),
+            add_checkpoint: sql(format!(
                 "INSERT INTO {p}checkpoints (group_id, source, partition, {CHECKPOINT}) \
                  VALUES ($1, $2, $3, $4, $5, $6, $7, $8) \
                  ON CONFLICT ON CONSTRAINT {prefix}checkpoints_pkey DO NOTHING"
-            )
-            .into(),
-            put_checkpoint: format!(
+            )),
+            put_checkpoint: sql(format!(
                 "UPDATE {p}checkpoints SET next = $4, epoch = $5, mark_at = $6, mark_digest = $7, \
                  mark_timestamp_ms = $8, updated_at = clock_timestamp() \
                  WHERE group_id = $1 AND source = $2 AND partition = $3"
-            )
-            .into(),
-            raise_epoch: format!(
+            )),
+            raise_epoch: sql(format!(
                 "INSERT INTO {p}checkpoints AS c (group_id, source, partition, next, epoch) \
                  VALUES ($1, $2, $3, 0, 1) ON CONFLICT ON CONSTRAINT {prefix}checkpoints_pkey \
                  DO UPDATE SET epoch = c.epoch + 1, updated_at = excluded.updated_at RETURNING {CHECKPOINT}"
-            )
-            .into(),
-            forget: format!("DELETE FROM {p}checkpoints WHERE group_id = $1 AND source = $2").into(),
-            find_init: format!("SELECT 1 FROM {p}init WHERE digest = $1").into(),
-            add_init: format!(
+            )),
+            forget: sql(format!("DELETE FROM {p}checkpoints WHERE group_id = $1 AND source = $2")),
+            find_init: sql(format!("SELECT 1 FROM {p}init WHERE digest = $1")),
+            add_init: sql(format!(
                 "INSERT INTO {p}init (digest) VALUES ($1) ON CONFLICT ON CONSTRAINT {prefix}init_pkey DO NOTHING"
-            )
-            .into(),
-            open_run: format!(
+            )),
+            open_run: sql(format!(
                 "WITH before AS (SELECT open_max FROM {p}runs WHERE group_id = $1 AND instance = $2), \
                  put AS (INSERT INTO {p}runs AS r (group_id, instance, open_max) VALUES ($1, $2, $3) \
                  ON CONFLICT ON CONSTRAINT {prefix}runs_pkey DO UPDATE \
                  SET open_max = greatest(r.open_max, excluded.open_max), opened_at = excluded.opened_at) \
                  SELECT open_max FROM before"
-            )
-            .into(),
-            close_run: format!("DELETE FROM {p}runs WHERE group_id = $1 AND instance = $2").into(),
-            marks: format!("SELECT marks FROM {p}marks WHERE group_id = $1 AND scope = $2 AND id = $3").into(),
-            mark_start: format!(
+            )),
+            close_run: sql(format!("DELETE FROM {p}runs WHERE group_id = $1 AND instance = $2")),
+            marks: sql(format!("SELECT marks FROM {p}marks WHERE group_id = $1 AND scope = $2 AND id = $3")),
+            mark_start: sql(format!(
                 "INSERT INTO {p}marks (group_id, scope, id, marks) VALUES ($1, $2, $3, $4) \
                  ON CONFLICT ON CONSTRAINT {prefix}marks_pkey DO UPDATE SET marks = excluded.marks"
-            )
-            .into(),
-            clear_marks: format!(
+            )),
+            clear_marks: sql(format!(
                 "DELETE FROM {p}marks m USING unnest($2::text[], $3::text[]) AS asked (scope, id) \
                  WHERE m.group_id = $1 AND m.scope = asked.scope AND m.id = asked.id"
-            )
-            .into(),
+            )),
         }
     }
 }

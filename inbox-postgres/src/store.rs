@@ -72,10 +72,11 @@ impl PostgresStore {
     pub(crate) async fn open(options: PostgresOptions) -> Result<Self, OpenError> {
         options.check_names()?;
         let (prefix, isolation) = (options.prefix.clone(), options.isolation.as_sql());
+        let is_named = !options.transaction_pooling;
         let pool = Arc::new(Pool::new(options));
         let schema = pool.open().await?;
         let inner = Inner {
-            sql: Statements::new(&schema, &prefix),
+            sql: Statements::new(&schema, &prefix, is_named),
             begin: format!("BEGIN ISOLATION LEVEL {isolation} READ WRITE"),
             groups: Mutex::new(HashMap::new()),
             pool,
