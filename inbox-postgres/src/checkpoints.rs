@@ -79,8 +79,11 @@ impl Checkpoints for PostgresStore {
         let patience = tx.patience();
         let work = async {
             let group_id = self.group_id(tx, group).await?;
-            self.plant_guard(tx, doing).await?;
             let mut found = self.lock_checkpoints(tx, doing, group_id, partitions).await?;
+            // Written to, so that a handler cannot commit before the checkpoint is moved.
+            let (sources, numbers) = columns(partitions);
+            let touch = query(&self.sql().touch_checkpoints).bind(group_id).bind(sources).bind(numbers);
+            touch.execute(&mut **tx).await.map_err(|e| self.failed(doing, e))?;
             Ok(partitions.iter().map(|partition| found.remove(partition)).collect())
         };
         self.within(doing, patience, work).await
@@ -171,17 +174,6 @@ impl Checkpoints for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Makes sure that nobody but the store commits this transaction.
-    pub(crate) async fn plant_guard(&self, tx: &mut PostgresTx, doing: &str) -> Result<(), StoreError> {
-        if tx.guard.is_some() {
-            return Ok(());
-        }
-        let planted = query(&self.sql().add_guard).fetch_one(&mut **tx).await;
-        let place = planted.and_then(|row| row.try_get(0)).map_err(|e| self.failed(doing, e))?;
-        tx.guard = Some(place);
-        Ok(())
-    }
-
     /// Locks rows in one order for all transactions and reads them; waits no longer than a claim does.
     async fn lock_checkpoints(
         &self,

@@ -50,11 +50,11 @@ impl KeyColumns<'_> {
     }
 }
 
-/// How a claim waits, and whether it keeps others from committing.
-pub(crate) enum Mode<'t> {
-    /// A unit of work: bounded, and guarded unless it is already.
-    Unit { lock_timeout_ms: String, guard: &'t mut Option<String> },
-    /// A transaction that is not ours.
+/// How a claim waits for others.
+pub(crate) enum Mode {
+    /// In a unit of work: bounded.
+    Unit { lock_timeout_ms: String },
+    /// In a transaction with a bound of its own.
     Foreign,
 }
 
@@ -64,29 +64,34 @@ async fn insert(
     sql: &Statements,
     group_id: i32,
     requests: &[&ClaimRequest],
-    mode: Mode<'_>,
+    mode: Mode,
 ) -> Result<Inserted, Error> {
+    if let ([request], Mode::Unit { lock_timeout_ms }) = (requests, &mode) {
+        let row = query(&sql.claim_one)
+            .bind(lock_timeout_ms.clone())
+            .bind(group_id)
+            .bind(request.key.scope.as_str().to_owned())
+            .bind(id_to_column(request.key.id.as_str()).into_owned())
+            .bind(request.fingerprint.to_bytes().to_vec())
+            .fetch_one(connection)
+            .await?;
+        let is_fresh = row.try_get::<i64, _>(0)? == 1;
+        return Ok(if is_fresh { Inserted::All } else { Inserted::Some(HashSet::new()) });
+    }
     let keys: KeyColumns<'_> = requests.iter().map(|request| &request.key).collect();
     let fingerprints: Vec<_> = requests.iter().map(|request| request.fingerprint.to_bytes()).collect();
     let fingerprints: Vec<&[u8]> = fingerprints.iter().map(|bytes| &bytes[..]).collect();
-    let (statement, wait, plant) = match &mode {
-        Mode::Unit { lock_timeout_ms, guard } => {
-            (&sql.claim, Some(lock_timeout_ms.as_str()), guard.is_none())
-        }
-        Mode::Foreign => (&sql.claim_in, None, false),
+    let claim = match mode {
+        Mode::Unit { lock_timeout_ms } => query(&sql.claim).bind(lock_timeout_ms),
+        Mode::Foreign => query(&sql.claim_in).bind(None::<String>),
     };
-    let row = query(statement)
-        .bind(wait.map(str::to_owned))
-        .bind(plant)
+    let row = claim
         .bind(group_id)
         .bind(&keys.scopes)
         .bind(keys.ids())
         .bind(fingerprints)
         .fetch_one(connection)
         .await?;
-    if let (Mode::Unit { guard, .. }, true) = (mode, plant) {
-        *guard = row.try_get(3)?;
-    }
     if row.try_get::<i64, _>(0)? == requests.len() as i64 {
         return Ok(Inserted::All);
     }
@@ -130,7 +135,7 @@ pub(crate) async fn claim(
     store: &str,
     group_id: i32,
     requests: &[ClaimRequest],
-    mode: Mode<'_>,
+    mode: Mode,
     is_own: impl Fn(&ClaimKey) -> bool,
 ) -> Result<Vec<Claim>, StoreError> {
     let doing = "claiming";

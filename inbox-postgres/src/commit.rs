@@ -12,13 +12,17 @@ use crate::{
 };
 use futures_util::TryStreamExt as _;
 use inbox_core::{CommitError, FaultClass};
-use sqlx::{AssertSqlSafe, Either, Error, raw_sql};
+use sqlx::{Either, Error, raw_sql};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// The setting by which a transaction is known again: it is set for the transaction only, so that its end
-/// takes it away.
-pub(crate) const MARK: &str = "inbox.unit";
+/// What makes a transaction a unit of work. The cursor is what the fence looks for: the end of the transaction
+/// takes it away. The setting is what the trigger looks for when somebody commits.
+pub(crate) const OPEN: &str = "SET LOCAL inbox.unit = 'open'; DECLARE inbox_unit CURSOR FOR SELECT";
+
+/// The fence, the word for the trigger, and the commit.
+const CLOSE: &str = "CLOSE inbox_unit; SET LOCAL inbox.unit = 'done'; COMMIT";
+const CLOSE_STATEMENTS: usize = 3;
 
 /// How long the clean-up after a commit that was refused may take.
 const CLEAN_UP_WAIT: Duration = Duration::from_secs(1);
@@ -30,21 +34,14 @@ struct Progress {
     done: usize,
 }
 
-pub(crate) async fn commit(store: &str, guard_table: &str, tx: PostgresTx) -> Result<(), CommitError> {
+pub(crate) async fn commit(store: &str, tx: PostgresTx) -> Result<(), CommitError> {
     let patience = tx.patience();
-    let mut sql =
-        format!("SELECT 1 / (current_setting('{MARK}', true) IS NOT DISTINCT FROM '{}')::int; ", tx.mark);
-    let is_guarded = tx.guard.is_some();
-    if let Some(place) = &tx.guard {
-        sql.push_str(&format!("DELETE FROM {guard_table} WHERE ctid = '{place}'; "));
-    }
-    sql.push_str("COMMIT");
-    let statements = 2 + usize::from(is_guarded);
+    let statements = CLOSE_STATEMENTS;
     let Some(mut conn) = tx.take() else {
         return Err(CommitError::rolled_back(FaultClass::HandlerFault, "the transaction has ended before"));
     };
     let mut progress = Progress::default();
-    let ended = timeout(patience, run(&mut conn, sql, &mut progress)).await;
+    let ended = timeout(patience, run(&mut conn, &mut progress)).await;
     let error = match ended {
         Ok(Ok(())) if progress.done == statements => {
             conn.give_back();
@@ -78,8 +75,8 @@ pub(crate) async fn commit(store: &str, guard_table: &str, tx: PostgresTx) -> Re
     Err(refused.caused_by(error))
 }
 
-async fn run(conn: &mut Conn, sql: String, progress: &mut Progress) -> Result<(), Error> {
-    let mut answers = raw_sql(AssertSqlSafe(sql)).fetch_many(&mut conn.driver);
+async fn run(conn: &mut Conn, progress: &mut Progress) -> Result<(), Error> {
+    let mut answers = raw_sql(CLOSE).fetch_many(&mut conn.driver);
     while let Some(answer) = answers.try_next().await? {
         if let Either::Left(_completed) = answer {
             progress.done += 1;
@@ -99,7 +96,8 @@ fn fenced(store: &str, error: &Error) -> CommitError {
             FaultClass::Aborted,
             "a statement failed, and its error was hidden, so the server had aborted the transaction".to_owned(),
         ),
-        Some("22012") => (
+        // There is no such cursor.
+        Some("34000") => (
             FaultClass::HandlerFault,
             "the transaction was ended before the unit of work, by a COMMIT or ROLLBACK that the handler sent"
                 .to_owned(),

@@ -160,10 +160,7 @@ pub(crate) fn class_of(error: &Error) -> FaultClass {
 pub(crate) fn class_of_database(error: &PgDatabaseError) -> FaultClass {
     let code = error.code();
     match code {
-        // The handler's COMMIT ran into the guard.
-        "23503" if error.constraint().is_some_and(|name| name.ends_with(crate::schema::GUARD_CONSTRAINT)) => {
-            FaultClass::HandlerFault
-        }
+        crate::schema::GUARD_STATE => FaultClass::HandlerFault,
         // Whoever meets these may not be to blame, but the handler of another message of the batch, which hid
         // an error, ended the transaction (what is written then is outside of it, where it is read-only), or
         // was idle for too long.

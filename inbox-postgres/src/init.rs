@@ -28,8 +28,8 @@ impl PostgresStore {
             self.done_reading(tx).await;
             return Ok(false);
         }
-        self.plant_guard(&mut tx, doing).await?;
-        // The row is also the lock: whoever runs the script at the same time waits here.
+        // The row is also the lock: whoever runs the script at the same time waits here. And by its trigger the
+        // script cannot commit.
         let added = query(&self.sql().add_init).bind(digest).execute(&mut *tx).await;
         if added.map_err(|e| self.failed(doing, e))?.rows_affected() == 0 {
             self.done_reading(tx).await;

@@ -6,8 +6,8 @@ use crate::{
 };
 use sqlx::{AssertSqlSafe, Connection as _, Error, PgConnection, Row as _, raw_sql};
 
-/// The end of the name of the constraint by which a handler's `COMMIT` fails; it is what the handler reads.
-pub(crate) const GUARD_CONSTRAINT: &str = "only_the_store_commits";
+/// The SQLSTATE of a `COMMIT` that a handler sends.
+pub(crate) const GUARD_STATE: &str = "INB01";
 
 /// A change of the tables.
 struct Migration {
@@ -49,12 +49,6 @@ CREATE VIEW {s}{p}claims_readable AS
     timestamptz '2020-01-01 00:00:00+00' + c.at_s * interval '1 second' AS at,
     c.fingerprint
   FROM {s}{p}claims c JOIN {s}{p}groups g USING (group_id);
--- A row of an open unit of work names a group that does not exist, so that nobody but the store can commit.
-CREATE UNLOGGED TABLE {s}{p}guard (
-  group_id integer NOT NULL,
-  CONSTRAINT {p}{guard} FOREIGN KEY (group_id) REFERENCES {s}{p}groups (group_id)
-    DEFERRABLE INITIALLY DEFERRED
-);
 CREATE TABLE {s}{p}letters (
   letter_id bigint GENERATED ALWAYS AS IDENTITY,
   group_id integer NOT NULL,
@@ -158,6 +152,28 @@ CREATE TABLE {s}{p}init (
   applied_at timestamptz NOT NULL DEFAULT clock_timestamp(),
   CONSTRAINT {p}init_pkey PRIMARY KEY (digest)
 );
+-- Only the store commits a unit of work: it says so right before. The first row that a unit writes is looked at
+-- when the transaction commits; transactions that are no unit of work are not looked at.
+CREATE FUNCTION {s}{p}only_the_store_commits() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF current_setting('inbox.unit', true) IS DISTINCT FROM 'done' THEN
+    RAISE EXCEPTION 'a handler must not commit: the store commits its unit of work' USING ERRCODE = '{guard}';
+  END IF;
+  RETURN NULL;
+END
+$$;
+CREATE CONSTRAINT TRIGGER {p}only_the_store_commits AFTER INSERT OR UPDATE OF disposition ON {s}{p}claims
+  DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+  WHEN (current_setting('inbox.unit', true) = 'open' AND set_config('inbox.unit', 'guarded', true) = 'guarded')
+  EXECUTE FUNCTION {s}{p}only_the_store_commits();
+CREATE CONSTRAINT TRIGGER {p}only_the_store_commits AFTER INSERT OR UPDATE ON {s}{p}checkpoints
+  DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+  WHEN (current_setting('inbox.unit', true) = 'open' AND set_config('inbox.unit', 'guarded', true) = 'guarded')
+  EXECUTE FUNCTION {s}{p}only_the_store_commits();
+CREATE CONSTRAINT TRIGGER {p}only_the_store_commits AFTER INSERT ON {s}{p}init
+  DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+  WHEN (current_setting('inbox.unit', true) = 'open' AND set_config('inbox.unit', 'guarded', true) = 'guarded')
+  EXECUTE FUNCTION {s}{p}only_the_store_commits();
 "#,
 }];
 
@@ -185,7 +201,7 @@ pub(crate) fn check_name(what: &'static str, name: &str, bytes_max: usize) -> Re
 }
 
 fn filled(sql: &str, schema: &str, prefix: &str) -> String {
-    sql.replace("{s}", schema).replace("{p}", prefix).replace("{guard}", GUARD_CONSTRAINT)
+    sql.replace("{s}", schema).replace("{p}", prefix).replace("{guard}", GUARD_STATE)
 }
 
 /// A schema's name as it is written before a table's, with the dot.

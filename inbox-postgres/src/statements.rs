@@ -19,11 +19,10 @@ pub(crate) fn query(sql: &Sql) -> Query<'static, Postgres, PgArguments> {
 
 #[derive(Debug)]
 pub(crate) struct Statements {
-    pub(crate) guard: String,
-    pub(crate) add_guard: Sql,
     pub(crate) find_group: Sql,
     pub(crate) add_group: Sql,
     pub(crate) claim: Sql,
+    pub(crate) claim_one: Sql,
     pub(crate) claim_in: Sql,
     pub(crate) find_claims: Sql,
     pub(crate) find_claims_decided: Sql,
@@ -44,6 +43,7 @@ pub(crate) struct Statements {
     pub(crate) count_conflicts: Sql,
     pub(crate) find_checkpoints: Sql,
     pub(crate) lock_checkpoints: Sql,
+    pub(crate) touch_checkpoints: Sql,
     pub(crate) list_checkpoints: Sql,
     pub(crate) forward_checkpoints: Sql,
     pub(crate) add_checkpoint: Sql,
@@ -80,13 +80,11 @@ impl Statements {
     pub(crate) fn new(schema: &str, prefix: &str, is_named: bool) -> Self {
         let sql = |text: String| Sql { text: text.into(), is_named };
         let p = format!("{}{prefix}", qualifier(schema));
-        // The row cannot be committed: there is no such group.
-        let plant = format!("guard AS (INSERT INTO {p}guard (group_id) SELECT -1 WHERE $2 RETURNING ctid)");
         // In the order of the arrays, which are sorted, so that two transactions never wait crosswise.
         let insert = format!(
             "INSERT INTO {p}claims (at_s, group_id, disposition, scope, id, fingerprint) \
-             SELECT clock.at_s, $3, 1, asked.scope, asked.id, asked.fingerprint \
-             FROM clock, unnest($4::text[], $5::bytea[], $6::bytea[]) WITH ORDINALITY AS asked (scope, id, fingerprint, n) \
+             SELECT clock.at_s, $2, 1, asked.scope, asked.id, asked.fingerprint \
+             FROM clock, unnest($3::text[], $4::bytea[], $5::bytea[]) WITH ORDINALITY AS asked (scope, id, fingerprint, n) \
              ORDER BY asked.n ON CONFLICT ON CONSTRAINT {prefix}claims_pkey DO NOTHING RETURNING scope, id"
         );
         let seconds = "(extract(epoch FROM now()) - 1577836800)::integer";
@@ -109,21 +107,24 @@ impl Statements {
              {RECORD_COLUMNS} FROM {p}letters l JOIN {p}groups g USING (group_id)"
         );
         Self {
-            guard: format!("{p}guard"),
-            add_guard: sql(format!("INSERT INTO {p}guard (group_id) VALUES (-1) RETURNING ctid::text")),
             find_group: sql(format!("SELECT group_id FROM {p}groups WHERE name = $1")),
             add_group: sql(format!(
                 "INSERT INTO {p}groups (name) VALUES ($1) ON CONFLICT ON CONSTRAINT {prefix}groups_name DO NOTHING"
             )),
             claim: sql(format!(
                 "WITH {WAIT}, clock AS MATERIALIZED (SELECT {seconds} AS at_s FROM wait WHERE set IS NOT NULL), \
-                 made AS ({insert}), {plant} SELECT count(*), array_agg(scope), array_agg(id), \
-                 (SELECT ctid::text FROM guard), {WAITED} FROM made"
+                 made AS ({insert}) SELECT count(*), array_agg(scope), array_agg(id), {WAITED} FROM made"
+            )),
+            claim_one: sql(format!(
+                "WITH {WAIT}, made AS (INSERT INTO {p}claims (at_s, group_id, disposition, scope, id, fingerprint) \
+                 SELECT {seconds}, $2, 1, $3, $4, $5 FROM wait WHERE set IS NOT NULL \
+                 ON CONFLICT ON CONSTRAINT {prefix}claims_pkey DO NOTHING RETURNING 1) \
+                 SELECT count(*), {WAITED} FROM made"
             )),
             // Somebody else's transaction, with its own bound on waiting.
             claim_in: sql(format!(
-                "WITH clock AS MATERIALIZED (SELECT {seconds} AS at_s WHERE $1::text IS NULL AND NOT $2), \
-                 made AS ({insert}) SELECT count(*), array_agg(scope), array_agg(id), NULL::text FROM made"
+                "WITH clock AS MATERIALIZED (SELECT {seconds} AS at_s WHERE $1::text IS NULL), \
+                 made AS ({insert}) SELECT count(*), array_agg(scope), array_agg(id) FROM made"
             )),
             find_claims: sql(format!("SELECT asked.n, disposition, fingerprint FROM {}", lookup(""))),
             // Waits for whoever is about to change one of them.
@@ -139,12 +140,11 @@ impl Statements {
                 lookup(" FOR UPDATE")
             )),
             take_stored: sql(format!(
-                "WITH asked AS (SELECT * FROM unnest($3::text[], $4::text[], $5::bytea[]) AS asked (scope, text_id, id)), \
-                 {plant}, gone AS (DELETE FROM {p}stored s USING asked WHERE s.group_id = $1 \
-                 AND s.scope = asked.scope AND s.id = asked.text_id), \
-                 taken AS (UPDATE {p}claims c SET disposition = 1 FROM asked WHERE c.group_id = $1 \
-                 AND c.scope = asked.scope AND c.id = asked.id RETURNING 1) \
-                 SELECT (SELECT count(*) FROM taken), (SELECT ctid::text FROM guard)"
+                "WITH asked AS (SELECT * FROM unnest($2::text[], $3::text[], $4::bytea[]) AS asked (scope, text_id, id)), \
+                 gone AS (DELETE FROM {p}stored s USING asked WHERE s.group_id = $1 \
+                 AND s.scope = asked.scope AND s.id = asked.text_id) \
+                 UPDATE {p}claims c SET disposition = 1 FROM asked WHERE c.group_id = $1 \
+                 AND c.scope = asked.scope AND c.id = asked.id"
             )),
             mark_claims: sql(format!(
                 "UPDATE {p}claims c SET disposition = $2 FROM unnest($3::text[], $4::bytea[]) AS asked (scope, id) \
@@ -209,6 +209,11 @@ impl Statements {
                  WHERE wait.set IS NOT NULL) \
                  SELECT array_agg(next), array_agg(epoch), array_agg(mark_at), array_agg(mark_digest), \
                  array_agg(mark_timestamp_ms), array_agg(n), {WAITED} FROM found"
+            )),
+            touch_checkpoints: sql(format!(
+                "UPDATE {p}checkpoints c SET updated_at = clock_timestamp() \
+                 FROM unnest($2::text[], $3::bigint[]) AS asked (source, partition) \
+                 WHERE c.group_id = $1 AND c.source = asked.source AND c.partition = asked.partition"
             )),
             list_checkpoints: sql(format!(
                 "SELECT {CHECKPOINT}, partition FROM {p}checkpoints \

@@ -207,17 +207,15 @@ impl PostgresStore {
     }
 
     async fn begin_with(&self, limits: &TxLimits, further: &str) -> Result<PostgresTx, StoreError> {
-        let mark = fastrand::u64(..);
         let sql = format!(
-            "{}; SET LOCAL statement_timeout = {}; SET LOCAL idle_in_transaction_session_timeout = {}; \
-             SET LOCAL {} = '{mark}'{further}",
+            "{}; SET LOCAL statement_timeout = {}; SET LOCAL idle_in_transaction_session_timeout = {}; {}{further}",
             self.inner.begin,
             whole_ms(limits.statement_timeout),
             whole_ms(limits.idle_timeout),
-            commit::MARK,
+            commit::OPEN,
         );
         let conn = self.inner.pool.begin("opening a transaction", &sql).await?;
-        Ok(PostgresTx::new(conn, mark, limits))
+        Ok(PostgresTx::new(conn, limits))
     }
 
     /// Bounds one of the store's own steps in a unit's transaction, beyond what the server was told.
@@ -257,12 +255,11 @@ impl InboxStore for PostgresStore {
         let patience = tx.patience();
         let work = async {
             let group_id = self.group_id(tx, group).await?;
-            let mut guard = tx.guard.take();
             let claimed = std::mem::take(&mut tx.claimed);
-            let mode = Mode::Unit { lock_timeout_ms: lock_timeout_ms(&tx.limits), guard: &mut guard };
+            let mode = Mode::Unit { lock_timeout_ms: lock_timeout_ms(&tx.limits) };
             let is_own = |key: &ClaimKey| claimed.contains(&(group_id, key.clone()));
             let claims = claims::claim(tx, self.sql(), self.name(), group_id, requests, mode, is_own).await;
-            (tx.guard, tx.claimed) = (guard, claimed);
+            tx.claimed = claimed;
             let claims = claims?;
             let fresh = requests.iter().zip(&claims).filter(|(_, claim)| **claim == Claim::Fresh);
             tx.claimed.extend(fresh.map(|(request, _)| (group_id, request.key.clone())));
@@ -273,7 +270,7 @@ impl InboxStore for PostgresStore {
 
     /// One round trip, in which the server makes sure that the transaction is still the one that was begun.
     async fn commit(&self, tx: PostgresTx) -> Result<(), CommitError> {
-        commit::commit(self.name(), &self.sql().guard, tx).await
+        commit::commit(self.name(), tx).await
     }
 
     /// Waits for a reply for 2 s at most; then the connection is closed, and the server told to end what it

@@ -156,20 +156,15 @@ impl PostgresStore {
         }
         let columns: KeyColumns<'_> = keys.iter().copied().collect();
         let texts: Vec<&str> = keys.iter().map(|key| key.id.as_str()).collect();
-        let plant = tx.guard.is_none();
-        let row = query(&self.sql().take_stored)
+        query(&self.sql().take_stored)
             .bind(group_id)
-            .bind(plant)
             .bind(&columns.scopes)
             .bind(texts)
             .bind(columns.ids())
-            .fetch_one(&mut **tx)
+            .execute(&mut **tx)
             .await
-            .map_err(|e| self.failed(doing, e))?;
-        if plant {
-            tx.guard = row.try_get(1).map_err(|e| self.failed(doing, e))?;
-        }
-        Ok(())
+            .map(drop)
+            .map_err(|e| self.failed(doing, e))
     }
 
     /// Removes what is kept of messages.

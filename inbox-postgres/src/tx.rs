@@ -14,26 +14,22 @@ use std::{
 /// it; dropped without a commit, the connection is closed, and the server rolls back.
 ///
 /// What a handler may do with the connection is everything but to end the transaction: a `COMMIT` as a
-/// statement fails at the constraint `inbox_only_the_store_commits`, what is written after a `ROLLBACK` is
+/// statement fails at the trigger `inbox_only_the_store_commits`, what is written after a `ROLLBACK` is
 /// refused, and the unit of work has failed in either case. A nested
-/// [`begin`](sqlx::Connection::begin) is a savepoint, and welcome. Two things are not: `SET CONSTRAINTS ALL
-/// IMMEDIATE`, which checks that constraint too early (name your own constraints instead), and
-/// `RESET ALL`, after which the store does not know its transaction again.
+/// [`begin`](sqlx::Connection::begin) is a savepoint, and welcome. Three things are not: `SET CONSTRAINTS ALL
+/// IMMEDIATE`, which runs that trigger too early (name your own constraints instead), `CLOSE ALL`, after
+/// which the store does not know its transaction again, and `RESET ALL`, which undoes its limits.
 pub struct PostgresTx {
     /// Present until the transaction ends.
     conn: Option<Conn>,
-    /// By which the transaction is known again.
-    pub(crate) mark: u64,
-    /// Where the row is that keeps others from committing, once there is one.
-    pub(crate) guard: Option<String>,
     /// Claims that this transaction made.
     pub(crate) claimed: HashSet<(i32, ClaimKey)>,
     pub(crate) limits: TxLimits,
 }
 
 impl PostgresTx {
-    pub(crate) fn new(conn: Conn, mark: u64, limits: &TxLimits) -> Self {
-        Self { conn: Some(conn), mark, guard: None, claimed: HashSet::new(), limits: limits.clone() }
+    pub(crate) fn new(conn: Conn, limits: &TxLimits) -> Self {
+        Self { conn: Some(conn), claimed: HashSet::new(), limits: limits.clone() }
     }
 
     /// Whether this transaction made the claim.
