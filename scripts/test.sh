@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 
 need_rust
 need_command strace strace "for the tests that kill real processes between system calls"
+need_postgres
 need_component rustfmt fmt
 need_component clippy clippy
 
