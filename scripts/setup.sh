@@ -21,7 +21,8 @@ install_package() {
     fi
     say "installing $package ($why)"
     apt-get update -q
-    DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$package"
+    DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
+        -o Dpkg::Options::=--force-confold "$package"
 }
 
 # need_command COMMAND PACKAGE WHY
@@ -29,8 +30,8 @@ need_command() {
     command -v "$1" >/dev/null || install_package "$2" "$1" "$3"
 }
 
-# What rusqlite asks for; inbox-core itself is content with 1.85.
-rust_min=1.89
+# What sqlx asks for; inbox-core itself is content with 1.85, inbox-sqlite with 1.89.
+rust_min=1.94
 
 need_rust() {
     if ! command -v cargo >/dev/null && [ -f "$HOME/.cargo/env" ]; then
@@ -55,4 +56,22 @@ need_component() {
     command -v rustup >/dev/null || fail "cargo $2 is missing: install the $1 of your Rust toolchain"
     say "installing $1"
     rustup component add "$1"
+}
+
+# PostgreSQL's programs, for the tests that start servers of their own. A run that is pointed at a server
+# needs only psql.
+need_postgres() {
+    if [ -n "${INBOX_TEST_POSTGRES_URL:-}" ]; then
+        need_command psql postgresql-client "for the tests on the server of INBOX_TEST_POSTGRES_URL"
+        return
+    fi
+    if compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null; then
+        return
+    fi
+    # Debian's package would start a server of the system, which nobody needs here.
+    if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null && [ ! -e /etc/postgresql-common/createcluster.conf ]; then
+        mkdir -p /etc/postgresql-common
+        echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
+    fi
+    install_package postgresql PostgreSQL "for the tests on a real server"
 }

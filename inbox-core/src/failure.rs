@@ -146,12 +146,16 @@ pub struct RetryPolicy {
     pub backoff: Backoff,
     /// What comes after the last one.
     pub exhausted: Exhausted,
+    /// How often a suspect is started: a message during whose handling the process ended, or the
+    /// connection to the store was lost. Then comes what comes after the last attempt. At least 1; it needs
+    /// an attempt log.
+    pub starts_max: u32,
 }
 
 impl Default for RetryPolicy {
-    /// Five attempts, then a letter.
+    /// Five attempts, three starts of a suspect, then a letter.
     fn default() -> Self {
-        Self { attempts_max: 5, backoff: Backoff::default(), exhausted: Exhausted::DeadLetter }
+        Self { attempts_max: 5, backoff: Backoff::default(), exhausted: Exhausted::DeadLetter, starts_max: 3 }
     }
 }
 
@@ -166,6 +170,12 @@ impl RetryPolicy {
     #[must_use]
     pub fn backoff(self, backoff: Backoff) -> Self {
         Self { backoff, ..self }
+    }
+
+    /// Sets how often a suspect is started.
+    #[must_use]
+    pub fn starts_max(self, starts_max: u32) -> Self {
+        Self { starts_max, ..self }
     }
 
     /// Sets what comes after the last attempt.

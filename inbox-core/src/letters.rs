@@ -17,6 +17,8 @@ pub enum LetterReason {
     UnknownType,
     /// Its handler failed as often as the policy allows, or permanently.
     Failed,
+    /// Whenever it was started, the process ended or the connection to the store was lost.
+    Suspect,
 }
 
 impl LetterReason {
@@ -28,14 +30,22 @@ impl LetterReason {
             Self::Oversize => "oversize",
             Self::UnknownType => "unknown_type",
             Self::Failed => "failed",
+            Self::Suspect => "suspect",
         }
     }
 
     /// Reads [`LetterReason::as_str`].
     pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Unidentified, Self::Undecodable, Self::Oversize, Self::UnknownType, Self::Failed]
-            .into_iter()
-            .find(|reason| reason.as_str() == word)
+        [
+            Self::Unidentified,
+            Self::Undecodable,
+            Self::Oversize,
+            Self::UnknownType,
+            Self::Failed,
+            Self::Suspect,
+        ]
+        .into_iter()
+        .find(|reason| reason.as_str() == word)
     }
 }
 

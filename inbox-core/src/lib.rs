@@ -6,6 +6,7 @@
 
 pub mod machine;
 
+mod attempt_log;
 mod batch_handler;
 mod broker;
 mod checkpoint;
@@ -35,6 +36,7 @@ mod stored_messages;
 mod tx;
 mod watermark;
 
+pub use attempt_log::AttemptLog;
 pub use batch_handler::{BatchHandler, Item};
 pub use broker::{
     Ack, AckError, AckStrength, Assignment, Broker, BrokerError, Capabilities, Credit, Delivery, Event,

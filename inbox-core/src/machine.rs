@@ -10,7 +10,7 @@ use crate::{
     Claim, ClaimKey, ClaimRequest, CommitError, Conflict, Disposition, FaultClass, Fingerprint, Group,
     InboxStore, Letter, LetterReason, Letters, Message, Resolution, StoreError, StoredInbox, Tx, TxLimits,
     mutant::{self, Mutant},
-    runner::Place,
+    runner::{Place, Suspicion},
     tx::Home,
 };
 use std::{
@@ -90,6 +90,8 @@ pub struct Received<R> {
     pub(crate) attempts: u32,
     /// How often its claim was found to be held by somebody else.
     pub(crate) found_busy: u32,
+    /// Whether it may take the process or the database down.
+    pub(crate) suspicion: Suspicion,
     /// Its number in the order of arrival.
     pub(crate) number: u64,
     /// Under which the runner keeps what it knows about the delivery.
@@ -101,7 +103,17 @@ pub struct Received<R> {
 impl<R> Received<R> {
     /// Enters the machine.
     pub fn new(message: Message, receipt: R) -> Self {
-        Self { message, receipt, bury: None, attempts: 0, found_busy: 0, number: 0, tag: 0, place: None }
+        Self {
+            message,
+            receipt,
+            bury: None,
+            attempts: 0,
+            found_busy: 0,
+            suspicion: Suspicion::default(),
+            number: 0,
+            tag: 0,
+            place: None,
+        }
     }
 
     /// The message.

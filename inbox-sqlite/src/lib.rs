@@ -14,6 +14,7 @@
 //! | lanes | one transaction at a time; two lanes keep the writer thread busy, more do not help |
 //! | letters, conflicts, checkpoints | yes |
 //! | stored messages | yes; due times go by the clock of the host |
+//! | attempt log | yes |
 //! | handlers | get a [`rusqlite::Connection`]; they run on the store's own thread |
 //!
 //! ```
@@ -46,6 +47,7 @@
 //!
 //! The file must be on a local file system, and a process must not fork after it has opened a store.
 
+mod attempts;
 mod checkpoints;
 mod claims;
 mod connection;

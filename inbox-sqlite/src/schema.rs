@@ -107,6 +107,23 @@ CREATE TABLE {p}stored ( -- the messages of claims with disposition 4
 ) STRICT;
 CREATE INDEX {p}stored_due ON {p}stored (group_id, stored_id, due_at_ms);
 ",
+    "
+CREATE TABLE {p}runs ( -- those that were opened and have not ended cleanly
+  group_id INTEGER NOT NULL,
+  instance TEXT NOT NULL,
+  open_max INTEGER NOT NULL, -- the largest bound since the last clean end
+  opened_at_ms INTEGER NOT NULL,
+  PRIMARY KEY (group_id, instance)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE {p}marks ( -- starts of messages that may take the process down
+  group_id INTEGER NOT NULL,
+  scope TEXT NOT NULL,
+  id TEXT NOT NULL,
+  marks INTEGER NOT NULL,
+  at_ms INTEGER NOT NULL,
+  PRIMARY KEY (group_id, scope, id)
+) STRICT, WITHOUT ROWID;
+",
 ];
 
 const VERSIONS: &str = "

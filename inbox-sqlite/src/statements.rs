@@ -29,6 +29,12 @@ pub(crate) struct Statements {
     pub(crate) forget: String,
     pub(crate) find_init: String,
     pub(crate) add_init: String,
+    pub(crate) find_run: String,
+    pub(crate) put_run: String,
+    pub(crate) remove_run: String,
+    pub(crate) find_marks: String,
+    pub(crate) put_marks: String,
+    pub(crate) remove_marks: String,
 }
 
 const CHECKPOINT: &str = "next, epoch, mark_at, mark_digest, mark_timestamp_ms";
@@ -40,6 +46,19 @@ impl Statements {
              {RECORD_COLUMNS} FROM {p}letters l JOIN {p}groups g USING (group_id)"
         );
         Self {
+            find_run: format!("SELECT open_max FROM {p}runs WHERE group_id = ?1 AND instance = ?2"),
+            put_run: format!(
+                "INSERT INTO {p}runs (group_id, instance, open_max, opened_at_ms) VALUES (?1, ?2, ?3, ?4) \
+                 ON CONFLICT (group_id, instance) DO UPDATE SET \
+                 open_max = max(open_max, excluded.open_max), opened_at_ms = excluded.opened_at_ms"
+            ),
+            remove_run: format!("DELETE FROM {p}runs WHERE group_id = ?1 AND instance = ?2"),
+            find_marks: format!("SELECT marks FROM {p}marks WHERE group_id = ?1 AND scope = ?2 AND id = ?3"),
+            put_marks: format!(
+                "INSERT INTO {p}marks (group_id, scope, id, marks, at_ms) VALUES (?1, ?2, ?3, ?4, ?5) \
+                 ON CONFLICT (group_id, scope, id) DO UPDATE SET marks = excluded.marks, at_ms = excluded.at_ms"
+            ),
+            remove_marks: format!("DELETE FROM {p}marks WHERE group_id = ?1 AND scope = ?2 AND id = ?3"),
             find_group: format!("SELECT group_id FROM {p}groups WHERE name = ?1"),
             add_group: format!("INSERT INTO {p}groups (name) VALUES (?1) RETURNING group_id"),
             claim: format!(

@@ -5,7 +5,7 @@
 use async_trait::async_trait;
 use inbox_sqlite::{SqliteStore, SqliteTx};
 use inbox_testkit::{
-    store_suite,
+    attempt_log_suite, store_suite,
     suite::store::{EffectError, StoreHarness, StoreTraits, Writers},
 };
 use std::path::PathBuf;
@@ -82,3 +82,8 @@ impl StoreHarness for File {
 }
 
 store_suite!(File::new().await);
+
+mod attempt_log {
+    use super::*;
+    attempt_log_suite!(File::new().await);
+}

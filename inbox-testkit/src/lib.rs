@@ -15,6 +15,7 @@
 //!   [`store_suite!`] and [`broker_suite!`].
 //! - [`ClaimElsewhere`], [`LyingCommit`], [`TwistedClaims`], [`SpoiltStore`], [`SpoiltBroker`] and
 //!   [`Cumulative::PlantedHighest`] are planted faults: a suite that lets them pass is blind.
+//! - `servers` (a feature) has private servers and a proxy, for tests of backends against real ones.
 //! - [`conformance`] holds the clauses of store abilities as tests, for the stores' own crates to call.
 //!
 //! All of it is deterministic: time is tokio's, randomness is a seeded generator handed in.
@@ -57,6 +58,8 @@ mod memory;
 mod oracle;
 mod recording;
 mod saboteurs;
+#[cfg(feature = "servers")]
+pub mod servers;
 pub mod simulation;
 pub mod suite;
 

@@ -3,11 +3,12 @@
 mod harness;
 
 use harness::store::OverMemory;
-use inbox_testkit::{CrashPlan, CrashStore, store_suite};
+use inbox_testkit::{CrashPlan, CrashStore, attempt_log_suite, store_suite};
 
 mod memory_store {
     use super::*;
     store_suite!(paused, OverMemory::new(|store| store));
+    attempt_log_suite!(paused, OverMemory::new(|store| store));
 }
 
 mod memory_store_in_real_time {
@@ -18,4 +19,5 @@ mod memory_store_in_real_time {
 mod crash_store {
     use super::*;
     store_suite!(paused, OverMemory::new(|store| CrashStore::new(store, &CrashPlan::dry())));
+    attempt_log_suite!(paused, OverMemory::new(|store| CrashStore::new(store, &CrashPlan::dry())));
 }

@@ -2,17 +2,18 @@
 
 use super::{
     control::{self, Control, Controlled},
+    coordinator::SPAN_FACTOR,
     counters::Counters,
 };
 use crate::{
-    AckStrength, Backoff, BatchHandler, Broker, Checkpoints, FingerprintOf, FromMessage, Group, Handler,
-    IdFrom, Identity, InboxStore, Letters, Middleware, MissingId, NameError, Observer, Probe, RetryPolicy,
-    Router, Scope, StoredInbox, TxLimits,
+    AckStrength, AttemptLog, Backoff, BatchHandler, Broker, Checkpoints, FingerprintOf, FromMessage, Group,
+    Handler, IdFrom, Identity, InboxStore, Letters, Middleware, MissingId, NameError, Observer, Probe,
+    RetryPolicy, Router, Scope, StoredInbox, TxLimits,
     batch_handler::Batched,
     handler::{AnyHandler, erase},
     probe::Probes,
 };
-use std::{marker::PhantomData, sync::Arc, time::Duration};
+use std::{marker::PhantomData, num::NonZeroUsize, sync::Arc, time::Duration};
 
 /// When a message is acknowledged, and whether its effect can happen twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -67,6 +68,11 @@ pub(crate) struct Config {
     pub(crate) rerun_backoff: Backoff,
     pub(crate) busy_backoff: Backoff,
     pub(crate) seed: Option<u64>,
+    pub(crate) breaker_after: Option<NonZeroUsize>,
+    /// Under which name the run stands in the attempt log.
+    pub(crate) instance: String,
+    /// How far behind the newest delivery of a partition an unfinished one can be.
+    pub(crate) open_max: u64,
 }
 
 impl Default for Config {
@@ -88,6 +94,9 @@ impl Default for Config {
             rerun_backoff: Backoff::new(Duration::from_millis(5), Duration::from_secs(1)),
             busy_backoff: Backoff::new(Duration::from_millis(20), Duration::from_secs(2)),
             seed: None,
+            breaker_after: None,
+            instance: String::new(),
+            open_max: 0,
         }
     }
 }
@@ -136,6 +145,15 @@ pub enum BuildError {
          leave `.checkpoints()` out"
     )]
     NoCheckpoints,
+    /// With this strategy a message whose handling ends the process does not come again.
+    #[error(
+        "strategy {strategy}: a message is acknowledged before it is handled, so an attempt log has nothing to \
+         tell; leave `.attempt_log()` out"
+    )]
+    NoAttemptLog {
+        /// The strategy.
+        strategy: &'static str,
+    },
     /// Positions are needed, and the broker's do not last.
     #[error("option `{option}`: this broker's deliveries have no lasting positions")]
     NotPositional {
@@ -166,6 +184,7 @@ pub struct StoreParts<S: InboxStore> {
     pub(crate) letters: Option<Arc<dyn Letters<Tx = S::Tx>>>,
     pub(crate) checkpoints: Option<Arc<dyn Checkpoints<Tx = S::Tx>>>,
     pub(crate) stored: Option<Arc<dyn StoredInbox<Tx = S::Tx>>>,
+    pub(crate) attempt_log: Option<Arc<dyn AttemptLog<Tx = S::Tx>>>,
 }
 
 /// A store and the handler that works with it.
@@ -184,6 +203,7 @@ pub struct RunnerBuilder<B = (), W = ()> {
     config: Config,
     probes: Probes,
     observers: Observers,
+    breaker_is_set: bool,
 }
 
 impl Runner {
@@ -196,6 +216,7 @@ impl Runner {
             config: Config::default(),
             probes: Probes::default(),
             observers: Observers::new(),
+            breaker_is_set: false,
         }
     }
 }
@@ -214,9 +235,9 @@ impl<B: Broker, S: InboxStore> Runner<B, Work<S>> {
 
 impl<B, W> RunnerBuilder<B, W> {
     fn with<B2, W2>(self, change: impl FnOnce(B, W) -> (B2, W2)) -> RunnerBuilder<B2, W2> {
-        let Self { group, broker, work, config, probes, observers } = self;
+        let Self { group, broker, work, config, probes, observers, breaker_is_set } = self;
         let (broker, work) = change(broker, work);
-        RunnerBuilder { group, broker, work, config, probes, observers }
+        RunnerBuilder { group, broker, work, config, probes, observers, breaker_is_set }
     }
 
     /// When messages are acknowledged. Default: exactly once.
@@ -319,6 +340,15 @@ impl<B, W> RunnerBuilder<B, W> {
         self
     }
 
+    /// When so many distinct messages have failed in a row, none applied in between, it is not the messages:
+    /// nothing more is taken in, one message is tried at a time, with the waits of `outage_backoff`, failing
+    /// costs no attempt, and nothing becomes a letter, until one is applied. At least 1. Default: never.
+    pub fn breaker_after(mut self, messages: usize) -> Self {
+        self.config.breaker_after = NonZeroUsize::new(messages);
+        self.breaker_is_set = true;
+        self
+    }
+
     /// Lets somebody know how messages ended. May be called several times.
     pub fn observer(mut self, observer: impl Observer) -> Self {
         self.observers.push(Arc::new(observer));
@@ -345,15 +375,13 @@ impl<B: Broker> RunnerBuilder<B> {
     pub fn store<S: InboxStore + Letters>(self, store: S) -> RunnerBuilder<B, StoreParts<S>> {
         let store = Arc::new(store);
         let letters: Arc<dyn Letters<Tx = S::Tx>> = Arc::clone(&store) as _;
-        self.with(|broker, ()| {
-            (broker, StoreParts { store, letters: Some(letters), checkpoints: None, stored: None })
-        })
+        self.with(|broker, ()| (broker, StoreParts { letters: Some(letters), ..StoreParts::new(store) }))
     }
 
     /// A store that keeps no letters: the run halts at a message that cannot be applied.
     pub fn store_without_letters<S: InboxStore>(self, store: S) -> RunnerBuilder<B, StoreParts<S>> {
         let store = Arc::new(store);
-        self.with(|broker, ()| (broker, StoreParts { store, letters: None, checkpoints: None, stored: None }))
+        self.with(|broker, ()| (broker, StoreParts::new(store)))
     }
 }
 
@@ -365,6 +393,27 @@ impl<B: Broker, S: InboxStore + Checkpoints> RunnerBuilder<B, StoreParts<S>> {
             parts.checkpoints = Some(Arc::clone(&parts.store) as _);
             (broker, parts)
         })
+    }
+}
+
+impl<B: Broker, S: InboxStore + AttemptLog> RunnerBuilder<B, StoreParts<S>> {
+    /// Marks the starts of suspects in the store, so that a message that takes the process or the database
+    /// down becomes a letter, and only that one (see [`RetryPolicy::starts_max`]). A run that was killed is
+    /// noticed by the next one of the same `instance`, which handles the first deliveries of each partition
+    /// alone; give every process of a group a name of its own that stays the same when it is started
+    /// again, such as a host's.
+    pub fn attempt_log(mut self, instance: impl Into<String>) -> Self {
+        self.config.instance = instance.into();
+        self.with(|broker, mut parts: StoreParts<S>| {
+            parts.attempt_log = Some(Arc::clone(&parts.store) as _);
+            (broker, parts)
+        })
+    }
+}
+
+impl<S: InboxStore> StoreParts<S> {
+    fn new(store: Arc<S>) -> Self {
+        Self { store, letters: None, checkpoints: None, stored: None, attempt_log: None }
     }
 }
 
@@ -420,7 +469,7 @@ impl<B: Broker, S: InboxStore> RunnerBuilder<B, Work<S>> {
     /// # Errors
     /// [`BuildError`] names the option that is refused.
     pub fn build(self) -> Result<Runner<B, Work<S>>, BuildError> {
-        let Self { group, broker, work, mut config, probes, observers } = self;
+        let Self { group, broker, work, mut config, probes, observers, breaker_is_set } = self;
         let group = Group::new(&group)
             .map_err(|why| BuildError::Group { group: group.chars().take(80).collect(), why })?;
         let bounded = |option, value: usize, min: usize, max: usize, bounds| {
@@ -435,6 +484,13 @@ impl<B: Broker, S: InboxStore> RunnerBuilder<B, Work<S>> {
         bounded("in_flight_max", config.in_flight_max, 1, usize::MAX, "at least 1")?;
         bounded("in_flight_bytes_max", config.in_flight_bytes_max, 1, usize::MAX, "at least 1")?;
         bounded("attempts_max", config.retry.attempts_max as usize, 1, u32::MAX as usize, "at least 1")?;
+        bounded("starts_max", config.retry.starts_max as usize, 1, u32::MAX as usize, "at least 1")?;
+        let breaker_after = config.breaker_after.map_or(usize::from(!breaker_is_set), NonZeroUsize::get);
+        bounded("breaker_after", breaker_after, 1, usize::MAX, "at least 1")?;
+        if config.instance.len() > crate::NAME_BYTES_MAX {
+            let (option, value) = ("attempt_log", format!("an instance of {} bytes", config.instance.len()));
+            return Err(BuildError::OutOfBounds { option, value, bounds: "at most 255 bytes" });
+        }
         if config.handler_timeout.is_zero() {
             let (option, value) = ("handler_timeout", "0 s".to_owned());
             return Err(BuildError::OutOfBounds { option, value, bounds: "more than nothing" });
@@ -471,6 +527,16 @@ impl<B: Broker, S: InboxStore> RunnerBuilder<B, Work<S>> {
             Strategy::AtLeastOnce | Strategy::AtMostOnce => Mode::Unclaimed,
             Strategy::OnPersist => Mode::Persist,
         };
+        let acknowledges_first = match config.strategy {
+            Strategy::AtMostOnce => Some("at most once"),
+            Strategy::OnPersist if config.mode == Mode::Persist => Some("at least once, on persist"),
+            _ => None,
+        };
+        if let Some(strategy) = acknowledges_first.filter(|_| work.parts.attempt_log.is_some()) {
+            return Err(BuildError::NoAttemptLog { strategy });
+        }
+        let factor = if capabilities.positional { SPAN_FACTOR } else { 1 };
+        config.open_max = config.in_flight_max.saturating_mul(factor) as u64;
         if work.parts.letters.is_none() {
             config.retry.exhausted = crate::Exhausted::Halt;
         }

@@ -2,13 +2,16 @@
 
 use super::{
     RunError, Runner, Summary, Work,
+    breaker::Breaker,
     builder::{Config, Mode},
     control::{Command, Controlled},
     counters::Counters,
     lane::{self, Report},
     partitions::{PartitionIndex, Partitions},
     progress::Progress,
+    suspects::{self, Suspicion},
     telemetry::{Level, Telemetry},
+    transaction::commit_alone,
     unit::{Outcome, Retry, Shared},
 };
 use crate::{
@@ -32,7 +35,7 @@ use tokio::{
 
 /// Finished deliveries behind an unfinished one cost a few words each: so many times the open ones may
 /// stand between the checkpoint and the newest delivery, before intake waits for the checkpoint.
-const SPAN_FACTOR: usize = 16;
+pub(super) const SPAN_FACTOR: usize = 16;
 
 /// What is known about an open delivery beside the delivery itself.
 struct Flight {
@@ -41,10 +44,25 @@ struct Flight {
     partition: PartitionIndex,
     epoch: u64,
     bytes: usize,
+    is_suspect: bool,
 }
 
 /// Reads where the partitions of an assignment begin.
 type Assigning = BoxFuture<'static, (Assignment, Result<Vec<Option<Checkpoint>>, RunError>)>;
+
+/// Opens the run in the attempt log.
+type Opening = BoxFuture<'static, Result<Option<u64>, RunError>>;
+
+/// What the attempt log knows of this run.
+enum Log {
+    /// There is none.
+    Absent,
+    /// The run is being opened. Nothing is taken in until then.
+    Opening(Opening),
+    /// It is open. With `unclean`, so many deliveries of each partition are suspects, since the run before
+    /// did not end cleanly.
+    Open { unclean: Option<u64> },
+}
 
 /// Where a run stands.
 enum Phase {
@@ -80,6 +98,11 @@ struct Coordinator<S: InboxStore, A: Ack> {
     reports: mpsc::Receiver<Report<A::Receipt>>,
     /// Where assigned partitions begin is being read. Nothing else is asked of the broker until then.
     assigning: Option<Assigning>,
+    log: Log,
+    /// How many of the open deliveries are suspects.
+    suspects: usize,
+    /// How often messages have failed since the breaker opened.
+    failures_while_open: u32,
     /// Somebody asked to take nothing in and start nothing.
     is_paused: bool,
     /// Nothing is taken in or started before this, after an outage.
@@ -111,6 +134,8 @@ pub(super) async fn run<B: Broker, S: InboxStore>(
         group,
         store: parts.store,
         letters: parts.letters,
+        attempt_log: parts.attempt_log,
+        breaker: Breaker::new(config.breaker_after),
         progress: parts
             .checkpoints
             .as_ref()
@@ -160,6 +185,9 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
             idle_lanes: (0..lanes).rev().collect(),
             reports,
             assigning: None,
+            log: open_log(&shared),
+            suspects: 0,
+            failures_while_open: 0,
             is_paused: false,
             paused_until: None,
             outages_in_a_row: 0,
@@ -194,7 +222,9 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
             }
             let is_running = matches!(self.phase, Phase::Running | Phase::Finishing);
             let credit = self.credit();
-            let listens = is_running && broker_waits_until.is_none() && self.assigning.is_none();
+            let is_opening = matches!(self.log, Log::Opening(_));
+            let is_free = self.assigning.is_none() && !is_opening;
+            let listens = is_running && broker_waits_until.is_none() && is_free;
             let is_assigning = is_running && self.assigning.is_some();
             let wake = self.next_wake().into_iter().chain(broker_waits_until).min();
             tokio::select! {
@@ -208,6 +238,13 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
                         broker_waits_until = None;
                     }
                     self.wake(now);
+                }
+                opened = opened(&mut self.log), if is_running && is_opening => {
+                    self.log = Log::Open { unclean: None };
+                    match opened {
+                        Ok(unclean) => self.opened(unclean),
+                        Err(error) => self.stop_with(error),
+                    }
                 }
                 (assignment, found) = read(&mut self.assigning), if is_assigning => {
                     self.assigning = None;
@@ -241,7 +278,8 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
         // Events are heard during an outage, too: a rebalance does not wait for the store. It is over
         // when a unit has come through, not when the next one tries.
         let is_trying = self.outages_in_a_row > 0 && self.idle_lanes.len() < self.lanes.len();
-        let takes_in = matches!(self.phase, Phase::Running) && !self.is_paused;
+        let takes_in =
+            matches!(self.phase, Phase::Running) && !self.is_paused && !self.shared.breaker.is_open();
         if self.paused_until.is_some() || is_trying || !takes_in {
             return Credit::new(0, 0);
         }
@@ -274,7 +312,7 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
         if let Phase::Draining { by, cancelled } = &mut self.phase {
             if *by <= now && !*cancelled {
                 *cancelled = true;
-                tracing::warn!(target: "inbox", group = %self.shared.group, "shutdown deadline passed: handlers are dropped");
+                tracing::warn!(target: "inbox", group = %self.shared.group, "shutdown deadline passed");
                 self.cancel.send_replace(true);
                 self.shared.store.interrupt();
             }
@@ -352,9 +390,17 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
             return;
         }
         while let Some(&lane) = self.idle_lanes.last() {
-            let batch = match self.alone.pop_front() {
+            let is_breaking = self.shared.breaker.is_open();
+            let is_solo = is_breaking || self.suspects > 0;
+            if is_solo && self.idle_lanes.len() < self.lanes.len() {
+                break;
+            }
+            // Behind an open breaker one that has not failed yet is the better try.
+            let fresh = if is_breaking { self.queues.take(1) } else { Vec::new() };
+            let batch = match fresh.is_empty().then(|| self.alone.pop_front()).flatten() {
+                _ if !fresh.is_empty() => fresh,
                 Some(single) => vec![single],
-                None => self.queues.take(self.shared.config.batch_max),
+                None => self.queues.take(if is_solo { 1 } else { self.shared.config.batch_max }),
             };
             if batch.is_empty() {
                 break;
@@ -417,6 +463,7 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
             epoch: self.partitions.epoch(partition),
             partition,
             bytes,
+            is_suspect: false,
         };
         self.numbers += 1;
         self.bytes += bytes;
@@ -433,6 +480,11 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
         received.place = self.shared.progress.as_ref().and_then(|progress| progress.enter(&received.message));
         let (claim, key) = (flight.claim.clone(), flight.key.clone());
         received.tag = self.flights.insert(flight);
+        let nth = self.partitions.delivered(partition);
+        if matches!(self.log, Log::Open { unclean: Some(open_max) } if nth <= open_max) {
+            received.suspicion = Suspicion::FIRST;
+            self.note_suspicion(&received);
+        }
         match self.copies.entry(claim) {
             Entry::Occupied(copies) => return copies.into_mut().push_back(received),
             Entry::Vacant(first) => drop(first.insert(VecDeque::new())),
@@ -505,6 +557,16 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
             self.partitions.lanes_ended(self.flights[tag].partition);
             keys.extend(self.close_flight(tag));
         }
+        for received in held.iter().chain(retry.iter().map(|retry| &retry.received)) {
+            self.note_suspicion(received);
+        }
+        if !self.shared.breaker.is_open() {
+            self.failures_while_open = 0;
+        } else if retry.iter().any(|retry| !retry.busy) {
+            self.failures_while_open = self.failures_while_open.saturating_add(1);
+            let wait = self.shared.config.outage_backoff.delay(self.failures_while_open, &mut self.random);
+            self.paused_until = Some(after(wait));
+        }
         let mut suspended: HashMap<Bytes, (Instant, Received<A::Receipt>)> = HashMap::new();
         for retry in retry {
             let due = after(self.retry_wait(&retry));
@@ -548,6 +610,9 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
             keys.extend(received.message.key().cloned());
             if self.is_gone(&received) {
                 self.drop_flight(received.tag);
+            } else if outage.is_some() && received.suspicion.is_suspect && received.message.key().is_none() {
+                // It may be the reason for the outage: the others have their turn before it is tried again.
+                self.queues.push(None, received);
             } else {
                 back.push((received.message.key().cloned(), received));
             }
@@ -588,11 +653,35 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
         !self.partitions.is_current(flight.partition, flight.epoch)
     }
 
-    /// A delivery is not open any more; the next copy of its id takes its turn. Gives its key, to be freed.
-    fn close_flight(&mut self, tag: usize) -> Option<Bytes> {
+    fn remove_flight(&mut self, tag: usize) -> Flight {
         let flight = self.flights.remove(tag);
         self.bytes -= flight.bytes;
-        let Flight { claim, key, .. } = flight;
+        self.suspects -= usize::from(flight.is_suspect);
+        flight
+    }
+
+    /// Whether an open delivery is a suspect may have changed.
+    fn note_suspicion(&mut self, received: &Received<A::Receipt>) {
+        let flight = &mut self.flights[received.tag];
+        let is_suspect = received.suspicion.is_suspect;
+        self.suspects = self.suspects + usize::from(is_suspect) - usize::from(flight.is_suspect);
+        flight.is_suspect = is_suspect;
+    }
+
+    /// The run is in the attempt log.
+    fn opened(&mut self, unclean: Option<u64>) {
+        if let Some(open_max) = unclean {
+            tracing::warn!(
+                target: "inbox", group = %self.shared.group, open_max,
+                "unclean end before"
+            );
+        }
+        self.log = Log::Open { unclean };
+    }
+
+    /// A delivery is not open any more; the next copy of its id takes its turn. Gives its key, to be freed.
+    fn close_flight(&mut self, tag: usize) -> Option<Bytes> {
+        let Flight { claim, key, .. } = self.remove_flight(tag);
         if let Entry::Occupied(mut copies) = self.copies.entry(claim) {
             match copies.get_mut().pop_front() {
                 // It has its place in the order of its key by when it came, not by when it was let go.
@@ -642,8 +731,7 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
             }
             for copy in copies_lost {
                 // A copy that waits is not the open one of its id: only its own record goes.
-                let flight = self.flights.remove(copy.tag);
-                self.bytes -= flight.bytes;
+                self.remove_flight(copy.tag);
                 Counters::add(&self.shared.counters.released, 1);
             }
             if lost.is_empty() {
@@ -658,6 +746,27 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
         }
     }
 
+    /// Tells the attempt log that the run ends cleanly, unless suspects of the run before are still to come.
+    async fn close_log(&mut self, open: &mut [Received<A::Receipt>], by: Instant) {
+        let Log::Open { unclean } = self.log else { return };
+        let Some(log) = self.shared.attempt_log.clone() else { return };
+        let has_seen_none = self.numbers == 0 || self.suspects > 0;
+        let closing = async {
+            suspects::acquit(&self.shared, open).await;
+            if unclean.is_some() && has_seen_none {
+                return Ok(());
+            }
+            log.close_run(&self.shared.group, &self.shared.config.instance).await
+        };
+        let ended = tokio::time::timeout_at(by, closing).await;
+        let error = match ended {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "it took too long".to_owned(),
+        };
+        tracing::warn!(target: "inbox", group = %self.shared.group, error, "closing the run failed");
+    }
+
     /// After the last lane has ended: gives back what was not started, and writes the last checkpoint.
     async fn finish(&mut self, by: Instant) -> Result<(), RunError> {
         let mut open = self.queues.remove(|_| true);
@@ -667,6 +776,7 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
         // In the order of arrival, not of a hash map: the same in every run with the same seed.
         open.sort_unstable_by_key(|received| received.number);
         Counters::add(&self.shared.counters.released, open.len() as u64);
+        self.close_log(&mut open, by).await;
         if !open.is_empty() {
             let settlements = open.into_iter().map(|received| received.release(None)).collect();
             let answers = tokio::time::timeout_at(by, self.ack.settle(settlements)).await;
@@ -705,12 +815,38 @@ async fn write_checkpoints<S: InboxStore>(
         let _ = unit.rollback().await;
         return Err(error);
     }
-    match unit.commit::<()>(Vec::new()).await {
-        Ok(_) => Ok(()),
-        Err(crate::CommitFailed::RolledBack { error, .. }) => Err(error),
-        Err(crate::CommitFailed::InDoubt(doubt)) => {
-            Err(crate::StoreError::failed(crate::FaultClass::Outage, doubt.message()))
+    commit_alone(unit).await
+}
+
+/// Begins to open the run in the attempt log, when there is one. It waits for the store as long as it
+/// takes, while a shutdown goes on.
+fn open_log<S: InboxStore>(shared: &Arc<Shared<S>>) -> Log {
+    let Some(log) = shared.attempt_log.clone() else { return Log::Absent };
+    let shared = Arc::clone(shared);
+    Log::Opening(Box::pin(async move {
+        let Config { instance, open_max, outage_backoff, .. } = &shared.config;
+        let mut random = shared.random();
+        for failures in 1.. {
+            match log.open_run(&shared.group, instance, *open_max).await {
+                Ok(unclean) => return Ok(unclean),
+                Err(error) if error.class() == Some(crate::FaultClass::Permanent) => {
+                    let doing = format!("opening a run in {}", shared.store.describe());
+                    return Err(RunError::Store { doing, error });
+                }
+                Err(error) => {
+                    tracing::warn!(target: "inbox", group = %shared.group, %error, "opening the run failed");
+                    tokio::time::sleep(outage_backoff.delay(failures, &mut random)).await;
+                }
+            }
         }
+        Ok(None)
+    }))
+}
+
+async fn opened(log: &mut Log) -> Result<Option<u64>, RunError> {
+    match log {
+        Log::Opening(opening) => opening.await,
+        _ => std::future::pending().await,
     }
 }
 

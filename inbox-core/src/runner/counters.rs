@@ -55,6 +55,8 @@ counters! {
     outages,
     /// Commits whose reply was lost.
     doubts,
+    /// Starts of suspects, handled alone and marked before.
+    suspects,
     /// Transactions that were committed.
     commits,
 }

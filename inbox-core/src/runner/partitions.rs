@@ -24,6 +24,8 @@ struct State {
     epoch: u64,
     /// Deliveries that lanes are working on.
     in_lanes: usize,
+    /// Deliveries since the run began.
+    delivered: u64,
 }
 
 impl Partitions {
@@ -53,6 +55,13 @@ impl Partitions {
     /// Whether a delivery of this epoch is still ours.
     pub(crate) fn is_current(&self, index: PartitionIndex, epoch: u64) -> bool {
         self.states[index.0].epoch == epoch
+    }
+
+    /// A delivery of it has come: which one of this run it is, counted from one.
+    pub(crate) fn delivered(&mut self, index: PartitionIndex) -> u64 {
+        let state = &mut self.states[index.0];
+        state.delivered += 1;
+        state.delivered
     }
 
     /// A lane began with a delivery.

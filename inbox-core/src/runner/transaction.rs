@@ -5,18 +5,19 @@ use super::{
     builder::Mode,
     counters::Counters,
     progress::{Moves, Place},
+    suspects,
     unit::{Outcome, Shared},
 };
 use crate::{
-    Answer, Claim, Claimed, CommitFailed, Conflicting, Doubt, Exhausted, Failure, FaultClass, Finished,
-    InboxStore, Letter, LetterReason, Letters, Message, ProbePoint, Received, Resolved, Settlement,
+    Answer, Claim, ClaimKey, Claimed, CommitFailed, Conflicting, Doubt, Exhausted, Failure, FaultClass,
+    Finished, InboxStore, Letter, LetterReason, Letters, Message, ProbePoint, Received, Resolved, Settlement,
     StepFailed, StoreError, Unit,
     handler::{Call, Prepared, Refusal},
     middleware::wrap,
     mutant::{self, Mutant},
 };
 use futures_util::FutureExt;
-use std::{any::Any, collections::VecDeque, panic::AssertUnwindSafe, sync::Arc};
+use std::{any::Any, collections::VecDeque, future::poll_fn, panic::AssertUnwindSafe, sync::Arc, task::Poll};
 use tracing::Instrument;
 
 /// Why a transaction did not commit; the batch is in its old order.
@@ -30,8 +31,9 @@ pub(crate) enum Setback<R> {
     /// Transactions got in each other's way. `is_wide` tells that it is the store as a whole, and not
     /// something that one of the messages does.
     Contention { batch: Vec<Received<R>>, error: StoreError, is_wide: bool },
-    /// The store is out of reach.
-    Outage(Vec<Received<R>>, StoreError),
+    /// The store is out of reach. `started` tells that handlers had run, so that one of these messages may
+    /// be the reason.
+    Outage { batch: Vec<Received<R>>, error: StoreError, started: bool },
     /// The run has to end with this.
     Halt(Vec<Received<R>>, RunError),
     /// The run is ending.
@@ -51,6 +53,8 @@ pub(crate) struct Transaction<'a, S: InboxStore, R> {
     dead: Vec<Claimed<R>>,
     conflicts: Vec<Conflicting<R>>,
     finished: Vec<Finished<R>>,
+    /// Whose marks in the attempt log go.
+    marked: Vec<ClaimKey>,
 }
 
 impl<'a, S: InboxStore, R: Send + 'static> Transaction<'a, S, R> {
@@ -98,6 +102,7 @@ impl<'a, S: InboxStore, R: Send + 'static> Transaction<'a, S, R> {
             dead: Vec::new(),
             conflicts: Vec::new(),
             finished: Vec::new(),
+            marked: Vec::new(),
         };
         for answer in answers {
             match (answer, prepared.pop_front().flatten()) {
@@ -106,6 +111,7 @@ impl<'a, S: InboxStore, R: Send + 'static> Transaction<'a, S, R> {
                     let outcome =
                         if found.claim() == Claim::Dead { Outcome::Dead } else { Outcome::Duplicate };
                     finish(shared, found.received().place, found.message(), outcome);
+                    open.marked.extend(suspects::marked([found.received()]));
                     settled.push((found.settle(), outcome));
                 }
                 (Answer::Conflict(conflicting), _) => open.conflicts.push(conflicting),
@@ -189,7 +195,11 @@ impl<'a, S: InboxStore, R: Send + 'static> Transaction<'a, S, R> {
             rollback(shared, unit).await;
             return Err(call_failed(shared, self.undo_with([]), error, "writing checkpoints", true));
         }
-        if self.finished.is_empty() && moves.moves.is_empty() {
+        if let Err(error) = self.clear_marks(&mut unit).await {
+            rollback(shared, unit).await;
+            return Err(call_failed(shared, self.undo_with([]), error, "clearing marks of starts", true));
+        }
+        if self.finished.is_empty() && moves.moves.is_empty() && self.marked.is_empty() {
             rollback(shared, unit).await;
             return Ok(());
         }
@@ -216,6 +226,9 @@ impl<'a, S: InboxStore, R: Send + 'static> Transaction<'a, S, R> {
         };
         Counters::add(&shared.counters.commits, 1);
         shared.probes.reached(ProbePoint::Committed, None).await;
+        if facts.iter().any(|(.., outcome)| *outcome == Outcome::Applied) {
+            shared.breaker.succeeded();
+        }
         if let Some(progress) = &shared.progress {
             progress.finish(facts.iter().filter_map(|(place, ..)| *place));
             progress.written(&moves);
@@ -227,6 +240,17 @@ impl<'a, S: InboxStore, R: Send + 'static> Transaction<'a, S, R> {
             settlements.into_iter().zip(facts).map(|(settlement, (.., outcome))| (settlement, outcome)),
         );
         Ok(())
+    }
+
+    /// Whoever is decided about is not suspected any more.
+    async fn clear_marks(&mut self, unit: &mut Unit<'_, S>) -> Result<(), StoreError> {
+        self.marked.extend(suspects::marked(self.finished.iter().map(Finished::received)));
+        match (&self.shared.attempt_log, unit.tx_mut()) {
+            (Some(log), Some(tx)) if !self.marked.is_empty() => {
+                log.clear_marks(tx, &self.shared.group, &self.marked).await
+            }
+            _ => Ok(()),
+        }
     }
 
     async fn record(&mut self, unit: &mut Unit<'_, S>) -> Result<(), Setback<R>> {
@@ -341,11 +365,17 @@ async fn handle<S: InboxStore>(
     };
     let mut handler =
         Box::pin(AssertUnwindSafe(async move { call(tx).await }.instrument(span)).catch_unwind());
-    let mut cancel = shared.cancel.clone();
-    let ended = tokio::select! {
-        biased;
-        ended = tokio::time::timeout(shared.config.handler_timeout, &mut handler) => Some(ended),
-        Ok(_) = cancel.wait_for(|&cancel| cancel) => None,
+    // Most of the cost of a handler that has nothing to wait for would be its time-out.
+    let ended = match poll_fn(|cx| Poll::Ready(handler.poll_unpin(cx))).await {
+        Poll::Ready(ended) => Some(Ok(ended)),
+        Poll::Pending => {
+            let mut cancel = shared.cancel.clone();
+            tokio::select! {
+                biased;
+                ended = tokio::time::timeout(shared.config.handler_timeout, &mut handler) => Some(ended),
+                Ok(_) = cancel.wait_for(|&cancel| cancel) => None,
+            }
+        }
     };
     // What a handler that is cut short lets go of is the user's code, too.
     if std::panic::catch_unwind(AssertUnwindSafe(|| drop(handler))).is_err() {
@@ -483,7 +513,7 @@ fn handler_failed<S: InboxStore, R>(
         .unwrap_or(FaultClass::HandlerFault);
     let as_store_error = |failure: Failure| StoreError::failed(class, format!("in a handler: {failure}"));
     match class {
-        FaultClass::Outage => Setback::Outage(batch, as_store_error(failure)),
+        FaultClass::Outage => Setback::Outage { batch, error: as_store_error(failure), started: true },
         FaultClass::Contention => {
             Setback::Contention { batch, error: as_store_error(failure), is_wide: false }
         }
@@ -510,7 +540,7 @@ fn batch_handler_failed<S: InboxStore, R>(
 
 /// What a failed store call means. `handled` tells whether handlers have run in the transaction and may
 /// be at fault.
-fn call_failed<S: InboxStore, R>(
+pub(super) fn call_failed<S: InboxStore, R>(
     shared: &Shared<S>,
     batch: Vec<Received<R>>,
     error: StoreError,
@@ -519,7 +549,7 @@ fn call_failed<S: InboxStore, R>(
 ) -> Setback<R> {
     match error.class() {
         None => Setback::Busy(batch),
-        Some(FaultClass::Outage) => Setback::Outage(batch, error),
+        Some(FaultClass::Outage) => Setback::Outage { batch, error, started: handled },
         Some(FaultClass::Contention) => Setback::Contention { batch, error, is_wide: !handled },
         Some(class) if handled => Setback::Whole { batch, class, error },
         Some(_) => {
@@ -546,10 +576,10 @@ async fn resolve<S: InboxStore, R>(
             Ok(Resolved::Committed(settlements)) => return Ok(settlements),
             Ok(Resolved::RolledBack(batch)) => {
                 let error = StoreError::failed(
-                    FaultClass::Contention,
+                    FaultClass::Outage,
                     "a commit whose reply was lost is not known to be done",
                 );
-                return Err(Setback::Contention { batch, error, is_wide: true });
+                return Err(Setback::Outage { batch, error, started: true });
             }
             Err((still, error)) => {
                 tracing::warn!(target: "inbox", group = %shared.group, %error, "commit still in doubt");
@@ -563,6 +593,15 @@ async fn resolve<S: InboxStore, R>(
     }
     // The run is ending: redelivery will find the row, or not.
     Err(Setback::Cancelled(doubt.undo()))
+}
+
+/// Commits what the runner itself has written.
+pub(super) async fn commit_alone<S: InboxStore>(unit: Unit<'_, S>) -> Result<(), StoreError> {
+    match unit.commit::<()>(Vec::new()).await {
+        Ok(_) => Ok(()),
+        Err(CommitFailed::RolledBack { error, .. }) => Err(error),
+        Err(CommitFailed::InDoubt(doubt)) => Err(StoreError::failed(FaultClass::Outage, doubt.message())),
+    }
 }
 
 /// Rolls back within a deadline, after which the connection is dropped.

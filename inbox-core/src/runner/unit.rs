@@ -2,14 +2,16 @@
 
 use super::{
     RunError,
-    builder::{Config, Mode, Observers},
+    breaker::Breaker,
+    builder::{Config, Mode, Observers, Strategy},
     counters::Counters,
     progress::Progress,
-    transaction::{Setback, Transaction},
+    suspects,
+    transaction::{Setback, Transaction, call_failed},
 };
 use crate::{
-    Checkpoints, Exhausted, Failure, FaultClass, Group, InboxStore, LetterReason, Letters, Message,
-    Middleware, Observed, Received, Settlement, StoreError, StoredInbox, Verdict,
+    AttemptLog, Checkpoints, Exhausted, Failure, FaultClass, Group, InboxStore, LetterReason, Letters,
+    Message, Middleware, Observed, Received, Settlement, StoreError, StoredInbox, Verdict,
     handler::AnyHandler,
     mutant::{self, Mutant},
     probe::Probes,
@@ -30,6 +32,8 @@ pub(crate) struct Shared<S: InboxStore> {
     pub(crate) letters: Option<Arc<dyn Letters<Tx = S::Tx>>>,
     pub(crate) checkpoints: Option<Arc<dyn Checkpoints<Tx = S::Tx>>>,
     pub(crate) stored: Option<Arc<dyn StoredInbox<Tx = S::Tx>>>,
+    pub(crate) attempt_log: Option<Arc<dyn AttemptLog<Tx = S::Tx>>>,
+    pub(crate) breaker: Breaker,
     pub(crate) progress: Option<Progress>,
     pub(crate) handler: Arc<dyn AnyHandler<S>>,
     pub(crate) layers: Vec<Arc<dyn Middleware<S>>>,
@@ -171,10 +175,15 @@ impl<S: InboxStore, R: Send + 'static> Run<'_, S, R> {
     async fn finish(mut self) -> UnitDone<R> {
         while let Some(batch) = self.work.pop_front() {
             let batch = self.without_blocked(batch);
+            let mut batch = self.without_reprieved(batch);
             if batch.is_empty() {
                 continue;
             }
-            match Transaction::run(self.shared, self.mode, batch, &mut self.done.settlements).await {
+            let ended = match suspects::mark(self.shared, self.mode, &mut batch).await {
+                Ok(()) => Transaction::run(self.shared, self.mode, batch, &mut self.done.settlements).await,
+                Err(error) => Err(call_failed(self.shared, batch, error, "marking a start", false)),
+            };
+            match ended {
                 Ok(()) => self.reruns = 0,
                 Err(setback) => self.set_back(setback).await,
             }
@@ -187,7 +196,8 @@ impl<S: InboxStore, R: Send + 'static> Run<'_, S, R> {
 
     async fn set_back(&mut self, setback: Setback<R>) {
         match setback {
-            Setback::Member { batch, number, failure, class } => {
+            Setback::Member { mut batch, number, failure, class } => {
+                suspects::acquit(self.shared, batch.iter_mut().filter(|r| r.number == number)).await;
                 self.member_failed(batch, number, &failure, class)
             }
             Setback::Whole { batch, class, error } => self.whole_failed(batch, class, error),
@@ -210,7 +220,10 @@ impl<S: InboxStore, R: Send + 'static> Run<'_, S, R> {
                     self.whole_failed(batch, FaultClass::HandlerFault, error);
                 }
             }
-            Setback::Outage(batch, error) => {
+            Setback::Outage { mut batch, error, started } => {
+                if started && self.shared.config.strategy != Strategy::AtMostOnce {
+                    batch.iter_mut().for_each(|received| received.suspicion.deepen());
+                }
                 self.done.outage = Some(error);
                 self.done.held.extend(batch);
             }
@@ -218,7 +231,10 @@ impl<S: InboxStore, R: Send + 'static> Run<'_, S, R> {
                 self.done.halt = Some(error);
                 self.done.held.extend(batch);
             }
-            Setback::Cancelled(batch) => self.done.held.extend(batch),
+            Setback::Cancelled(mut batch) => {
+                suspects::acquit(self.shared, &mut batch).await;
+                self.done.held.extend(batch);
+            }
         }
     }
 
@@ -231,6 +247,24 @@ impl<S: InboxStore, R: Send + 'static> Run<'_, S, R> {
         let (blocked, free): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_blocked);
         self.done.held.extend(blocked);
         free
+    }
+
+    /// While the breaker is open nothing is given up: those that failed in a unit that began before it opened
+    /// are tried again, too.
+    fn without_reprieved(&mut self, batch: Vec<Received<R>>) -> Vec<Received<R>> {
+        if !self.shared.breaker.is_open() {
+            return batch;
+        }
+        let is_given_up =
+            |r: &Received<R>| r.bury.as_ref().is_some_and(|(reason, _)| *reason == LetterReason::Failed);
+        let (given_up, mut batch): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_given_up);
+        for mut received in given_up {
+            let error = received.bury.take().map(|(_, error)| error).unwrap_or_default();
+            received.attempts = received.attempts.saturating_sub(1);
+            self.set_aside(received, error, None, false);
+        }
+        batch = self.without_blocked(batch);
+        batch
     }
 
     /// Takes a message out of the unit, to be tried again; later ones of its key wait for it.
@@ -253,10 +287,12 @@ impl<S: InboxStore, R: Send + 'static> Run<'_, S, R> {
         let permanent = failure.is_permanent() || class == FaultClass::Permanent;
         Counters::add(&self.shared.counters.failed_attempts, 1);
         if let Some(index) = batch.iter().position(|r| r.number == number) {
+            let is_breaking = self.shared.breaker.failed(number);
             let failed = &mut batch[index];
-            failed.attempts += 1;
+            // Behind an open breaker it is not the message's fault, whatever the error says.
+            failed.attempts += u32::from(!is_breaking);
             let (id, attempt) = (failed.message.claim_key().clone(), failed.attempts);
-            let will_retry = !permanent && attempt < policy.attempts_max;
+            let will_retry = is_breaking || !permanent && attempt < policy.attempts_max;
             if !self.shared.observers.is_empty() {
                 let observed = Observed::Failed { attempt, error: &failure.to_string(), will_retry };
                 self.shared.observe(&failed.message, observed);

@@ -38,6 +38,16 @@ pub enum Call {
     TakeOver,
     /// Checkpoints are read.
     Checkpoints,
+    /// A run is opened in the attempt log.
+    OpenRun,
+    /// A run is closed there.
+    CloseRun,
+    /// Marks of starts are read.
+    Marks,
+    /// A start is marked.
+    MarkStart,
+    /// Marks of starts are cleared.
+    ClearMarks,
     /// The broker is told what became of deliveries.
     Settle,
 }
@@ -63,6 +73,11 @@ impl Call {
             Self::Resolve => "resolve",
             Self::TakeOver => "take_over",
             Self::Checkpoints => "checkpoints",
+            Self::OpenRun => "open_run",
+            Self::CloseRun => "close_run",
+            Self::Marks => "marks",
+            Self::MarkStart => "mark_start",
+            Self::ClearMarks => "clear_marks",
             Self::Settle => "settle",
         }
     }

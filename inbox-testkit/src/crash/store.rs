@@ -3,8 +3,8 @@
 use super::{Call, CrashPlan};
 use async_trait::async_trait;
 use inbox_core::{
-    Checkpoint, CheckpointMove, Checkpoints, Claim, ClaimKey, ClaimRequest, CommitError, Conflict,
-    FaultClass, Group, InboxStore, Letter, Letters, Message, Moved, Partition, Resolution, Source,
+    AttemptLog, Checkpoint, CheckpointMove, Checkpoints, Claim, ClaimKey, ClaimRequest, CommitError,
+    Conflict, FaultClass, Group, InboxStore, Letter, Letters, Message, Moved, Partition, Resolution, Source,
     StoreError, StoredInbox, StoredMessage, TxLimits,
 };
 use std::{error::Error, future::Future, pin::Pin, time::Duration};
@@ -187,6 +187,34 @@ impl<S: StoredInbox> StoredInbox for CrashStore<S> {
     /// Not counted: it changes nothing, and how often it is asked depends on the time.
     async fn next_due(&self, group: &Group) -> Result<Option<Duration>, StoreError> {
         self.inner.next_due(group).await
+    }
+}
+
+#[async_trait]
+impl<S: AttemptLog> AttemptLog for CrashStore<S> {
+    async fn open_run(
+        &self,
+        group: &Group,
+        instance: &str,
+        open_max: u64,
+    ) -> Result<Option<u64>, StoreError> {
+        self.perform(Call::OpenRun, self.inner.open_run(group, instance, open_max)).await
+    }
+
+    async fn close_run(&self, group: &Group, instance: &str) -> Result<(), StoreError> {
+        self.perform(Call::CloseRun, self.inner.close_run(group, instance)).await
+    }
+
+    async fn marks(&self, group: &Group, key: &ClaimKey) -> Result<u32, StoreError> {
+        self.perform(Call::Marks, self.inner.marks(group, key)).await
+    }
+
+    async fn mark_start(&self, group: &Group, key: &ClaimKey, marks: u32) -> Result<(), StoreError> {
+        self.perform(Call::MarkStart, self.inner.mark_start(group, key, marks)).await
+    }
+
+    async fn clear_marks(&self, tx: &mut S::Tx, group: &Group, keys: &[ClaimKey]) -> Result<(), StoreError> {
+        self.perform(Call::ClearMarks, self.inner.clear_marks(tx, group, keys)).await
     }
 }
 

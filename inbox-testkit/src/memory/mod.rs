@@ -1,5 +1,6 @@
 //! The reference store: in memory, with real transactions.
 
+mod attempts;
 mod checkpoints;
 mod connection;
 mod database;

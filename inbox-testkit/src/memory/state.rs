@@ -63,6 +63,8 @@ pub(super) struct Writes {
     pub(super) letters: Vec<(Group, Letter)>,
     pub(super) conflicts: Vec<(Group, Conflict)>,
     pub(super) checkpoints: BTreeMap<(Group, Partition), Checkpoint>,
+    /// Whose marks of starts go.
+    pub(super) cleared: Vec<(Group, ClaimKey)>,
 }
 
 #[derive(Debug, Default)]
@@ -73,6 +75,10 @@ pub(super) struct State {
     pub(super) letters: Vec<StoredLetter>,
     pub(super) conflicts: Vec<StoredConflict>,
     pub(super) checkpoints: BTreeMap<(Group, Partition), Checkpoint>,
+    /// Runs that were opened and not closed, with their bounds.
+    pub(super) runs: BTreeMap<(Group, String), u64>,
+    /// How many starts of a message are marked.
+    pub(super) marks: BTreeMap<(Group, ClaimKey), u32>,
     locks: HashMap<Lock, u64>,
     open: HashSet<u64>,
     begun: u64,
@@ -136,6 +142,9 @@ impl State {
         writes.letters.into_iter().for_each(|(group, letter)| self.write_letter(&group, letter));
         writes.conflicts.into_iter().for_each(|(group, conflict)| self.write_conflict(&group, &conflict));
         self.checkpoints.extend(writes.checkpoints);
+        for place in writes.cleared {
+            self.marks.remove(&place);
+        }
     }
 
     fn write_letter(&mut self, group: &Group, letter: Letter) {

@@ -11,6 +11,7 @@
 // A case fails by panicking, as any test does.
 #![allow(clippy::panic, clippy::unwrap_used)]
 
+pub mod attempt_log;
 pub mod broker;
 pub mod store;
 
@@ -29,6 +30,18 @@ macro_rules! store_suite {
     };
     ($harness:expr) => {
         $crate::__store_cases!(__suite_tests, store, Real, $harness);
+    };
+}
+
+/// Emits one test per case of the [attempt log suite](crate::suite::attempt_log), as
+/// [`store_suite!`](crate::store_suite) does for every store.
+#[macro_export]
+macro_rules! attempt_log_suite {
+    (paused, $harness:expr) => {
+        $crate::__attempt_log_cases!(__suite_tests, attempt_log, Paused, $harness);
+    };
+    ($harness:expr) => {
+        $crate::__attempt_log_cases!(__suite_tests, attempt_log, Real, $harness);
     };
 }
 
