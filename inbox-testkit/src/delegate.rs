@@ -59,6 +59,57 @@ macro_rules! letters {
     };
 }
 
+/// `AttemptLog`, for wrappers that spoil something else.
+macro_rules! attempt_log {
+    ($wrapper:ident) => {
+        #[async_trait::async_trait]
+        impl<S: inbox_core::AttemptLog> inbox_core::AttemptLog for $wrapper<S> {
+            async fn open_run(
+                &self,
+                group: &inbox_core::Group,
+                instance: &str,
+                open_max: u64,
+            ) -> Result<Option<u64>, inbox_core::StoreError> {
+                self.inner.open_run(group, instance, open_max).await
+            }
+
+            async fn close_run(
+                &self,
+                group: &inbox_core::Group,
+                instance: &str,
+            ) -> Result<(), inbox_core::StoreError> {
+                self.inner.close_run(group, instance).await
+            }
+
+            async fn marks(
+                &self,
+                group: &inbox_core::Group,
+                key: &inbox_core::ClaimKey,
+            ) -> Result<u32, inbox_core::StoreError> {
+                self.inner.marks(group, key).await
+            }
+
+            async fn mark_start(
+                &self,
+                group: &inbox_core::Group,
+                key: &inbox_core::ClaimKey,
+                marks: u32,
+            ) -> Result<(), inbox_core::StoreError> {
+                self.inner.mark_start(group, key, marks).await
+            }
+
+            async fn clear_marks(
+                &self,
+                tx: &mut S::Tx,
+                group: &inbox_core::Group,
+                keys: &[inbox_core::ClaimKey],
+            ) -> Result<(), inbox_core::StoreError> {
+                self.inner.clear_marks(tx, group, keys).await
+            }
+        }
+    };
+}
+
 /// `Checkpoints`, for wrappers that spoil something else.
 macro_rules! checkpoints {
     ($wrapper:ident) => {
@@ -169,4 +220,4 @@ macro_rules! stored {
     };
 }
 
-pub(crate) use {checkpoints, inspect, letters, stored};
+pub(crate) use {attempt_log, checkpoints, inspect, letters, stored};

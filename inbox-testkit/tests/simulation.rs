@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use inbox_core::{Checkpoints, Letters};
+use inbox_core::{AttemptLog, Checkpoints, Letters};
 use inbox_testkit::simulation::{Simulated, Simulation, Source, Tally};
 use inbox_testkit::*;
 use std::{
@@ -122,7 +122,7 @@ fn a_seed_is_the_same_schedule_every_time() {
 /// How many schedules it takes until a planted fault is seen, and what is then seen.
 fn seen_after<S>(simulation: Simulation, spoil: fn(MemoryStore) -> S) -> (u64, Vec<Guarantee>)
 where
-    S: Letters<Tx = MemoryTx> + Checkpoints,
+    S: Letters<Tx = MemoryTx> + Checkpoints + AttemptLog,
 {
     let found = (0..100).map(|seed| simulation.run(seed, spoil)).find(|simulated| !simulated.is_sound());
     let found = found.expect("it is not seen in 100 schedules");

@@ -40,7 +40,7 @@ impl Breaker {
         }
         let is_open = failing.len() >= after.get();
         if is_open && !self.is_open.swap(true, Ordering::AcqRel) {
-            tracing::warn!(target: "inbox", messages = failing.len(), "breaker opened: distinct messages keep failing");
+            tracing::warn!(target: "inbox", messages = failing.len(), "breaker opened");
         }
         is_open
     }

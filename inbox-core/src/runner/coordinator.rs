@@ -312,7 +312,7 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
         if let Phase::Draining { by, cancelled } = &mut self.phase {
             if *by <= now && !*cancelled {
                 *cancelled = true;
-                tracing::warn!(target: "inbox", group = %self.shared.group, "shutdown deadline passed: handlers are dropped");
+                tracing::warn!(target: "inbox", group = %self.shared.group, "shutdown deadline passed");
                 self.cancel.send_replace(true);
                 self.shared.store.interrupt();
             }
@@ -673,7 +673,7 @@ impl<S: InboxStore, A: Ack> Coordinator<S, A> {
         if let Some(open_max) = unclean {
             tracing::warn!(
                 target: "inbox", group = %self.shared.group, open_max,
-                "the run before did not end cleanly: the first deliveries of each partition are handled alone"
+                "unclean end before"
             );
         }
         self.log = Log::Open { unclean };

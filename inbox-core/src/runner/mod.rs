@@ -4,8 +4,29 @@
 //! run units of work, one at a time each, in tasks of their own that are never aborted.
 //!
 //! # Log events
-//! Everything is logged with the target `inbox`; the fields `group`, `id`, `attempt` and `error` are
-//! stable. Handlers run inside a span `handle` with `id` and `attempt`.
+//! Everything is logged with the target `inbox`. The fields `group`, `id`, `attempt` and `error` and these names
+//! are stable. Handlers run inside a span `handle` with `id` and `attempt`, batch handlers inside `handle_batch` with
+//! `messages`.
+//!
+//! | event | level | fields beside `group` | when |
+//! |---|---|---|---|
+//! | `attempt failed` | warn | `id`, `attempt`, `permanent`, `error` | a handler failed |
+//! | `commit in doubt` | warn | `error` | the reply to a commit was lost |
+//! | `commit still in doubt` | warn | `error` | the store could not be asked what became of it |
+//! | `store out of reach` | warn | `error`, `wait` | the run pauses and tries again |
+//! | `broker failed` | warn | `error`, `wait` | the broker is asked again later |
+//! | `settlement failed` | warn | `error` | an acknowledgement did not arrive; redelivery is found |
+//! | `suspect handled alone` | debug | `id`, `starts` | a message that may kill is started, and that is marked |
+//! | `suspect given up` | warn | `id`, `starts` | it was started too often and becomes a letter |
+//! | `breaker opened` | warn | `messages` | distinct messages keep failing: intake pauses |
+//! | `breaker closed` | info | | a message was applied again |
+//! | `unclean end before` | warn | `open_max` | the run before did not close its entry in the attempt log |
+//! | `checkpoint is stuck` | warn | `partition`, `error` | a delivery cannot enter the watermark |
+//! | `recording a failure failed` | warn | `id`, `error` | a kept message is due again at once |
+//! | `draining` | debug | `open`, `waiting` | a shutdown was asked for |
+//! | `shutdown deadline passed` | warn | | handlers are dropped and rolled back |
+//! | `an observer panicked` | error | `id` | it is ignored |
+//! | `the broker panicked while settling` | error | | those settlements count as failed |
 
 mod breaker;
 mod builder;

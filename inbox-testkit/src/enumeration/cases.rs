@@ -15,7 +15,7 @@ const BEFORE_REBALANCE: u64 = 3;
 impl Enumeration {
     /// Every case of a strategy with batches of 1 and 4: from a queue and from a log; from a log that is
     /// revoked in the middle in order, or taken away at once; and those with checkpoints, which are read
-    /// only where partitions are assigned. At most once there are neither batches nor checkpoints.
+    /// only where partitions are assigned; and, where a message comes again after a crash, with an attempt log. At most once there are neither batches nor checkpoints.
     pub fn cases(strategy: Strategy) -> Vec<Self> {
         let in_order = Duration::from_secs(60);
         let rebalanced = |wait| {
@@ -36,6 +36,10 @@ impl Enumeration {
             }
             if strategy == Strategy::ExactlyOnce {
                 cases.push(run(FakeOptions::queue()).with_rival());
+            }
+            if matches!(strategy, Strategy::ExactlyOnce | Strategy::AtLeastOnce) {
+                cases.push(run(FakeOptions::queue()).with_attempt_log());
+                cases.push(run(rebalanced(Duration::ZERO)).with_checkpoints().with_attempt_log());
             }
         }
         cases

@@ -59,6 +59,7 @@ impl Enumeration {
         let builder = Runner::builder("billing").strategy(self.strategy).broker(broker).store(store);
         let builder = if self.strategy == Strategy::OnPersist { builder.stored_messages() } else { builder };
         let builder = if self.with_checkpoints && !reads_stored { builder.checkpoints() } else { builder };
+        let builder = if self.with_attempt_log { builder.attempt_log("host-7") } else { builder };
         // By the clock of the database kept messages would be due at another moment in every run.
         let backoff = match self.strategy {
             Strategy::OnPersist => Backoff::new(Duration::ZERO, Duration::ZERO),

@@ -8,7 +8,9 @@ pub use cases::STRATEGIES;
 pub use schedules::{Caught, Outcome};
 
 use crate::{Expected, FakeOptions, FinalState, Mode, Publish, Witness};
-use inbox_core::{Checkpoints, Failure, Fingerprint, Group, InboxStore, Message, StoredInbox, Strategy};
+use inbox_core::{
+    AttemptLog, Checkpoints, Failure, Fingerprint, Group, InboxStore, Message, StoredInbox, Strategy,
+};
 use std::{fmt, ops::Deref};
 
 /// What a handler is lent by `W`'s store, as the driver's connection.
@@ -17,7 +19,7 @@ pub type ConnectionOf<W> = <<<W as World>::Store as InboxStore>::Tx as Deref>::T
 /// A database that outlives the lives of a process, and how to look into it from outside.
 pub trait World: Send + Sync + 'static {
     /// The store under test.
-    type Store: StoredInbox + Checkpoints;
+    type Store: StoredInbox + Checkpoints + AttemptLog;
 
     /// A new handle on the same database, as a process makes it when it starts.
     fn open(&self) -> Self::Store;
@@ -53,6 +55,8 @@ pub struct Enumeration {
     pub with_checkpoints: bool,
     /// Whether somebody else holds the claim of the first message for a while, and gives it up.
     pub with_rival: bool,
+    /// Whether suspects are handled alone, with their starts marked.
+    pub with_attempt_log: bool,
     /// What is published, in this order.
     pub input: Vec<Publish>,
     /// What has to come out under the strategy exactly once.
@@ -67,6 +71,7 @@ impl Enumeration {
             batch_max,
             with_checkpoints: false,
             with_rival: false,
+            with_attempt_log: false,
             input,
             expected,
         }
@@ -110,6 +115,12 @@ impl Enumeration {
         Self { with_checkpoints: true, ..self }
     }
 
+    /// The same with an attempt log.
+    #[must_use]
+    pub fn with_attempt_log(self) -> Self {
+        Self { with_attempt_log: true, ..self }
+    }
+
     /// The same under another strategy. What has to come out follows.
     #[must_use]
     pub fn under(self, strategy: Strategy) -> Self {
@@ -146,6 +157,9 @@ impl fmt::Display for Enumeration {
         }
         if self.with_rival {
             f.write_str(" with a rival")?;
+        }
+        if self.with_attempt_log {
+            f.write_str(" with an attempt log")?;
         }
         write!(f, ", batches of {}", self.batch_max)
     }

@@ -71,4 +71,5 @@ impl<S: InboxStore> InboxStore for ClaimElsewhere<S> {
 crate::delegate::letters!(ClaimElsewhere);
 crate::delegate::inspect!(ClaimElsewhere);
 crate::delegate::checkpoints!(ClaimElsewhere);
+crate::delegate::attempt_log!(ClaimElsewhere);
 crate::delegate::stored!(ClaimElsewhere);

@@ -103,4 +103,5 @@ impl<S: InboxStore> InboxStore for LyingCommit<S> {
 crate::delegate::letters!(LyingCommit);
 crate::delegate::inspect!(LyingCommit);
 crate::delegate::checkpoints!(LyingCommit);
+crate::delegate::attempt_log!(LyingCommit);
 crate::delegate::stored!(LyingCommit);

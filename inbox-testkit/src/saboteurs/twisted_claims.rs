@@ -73,4 +73,5 @@ impl<S: InboxStore> InboxStore for TwistedClaims<S> {
 crate::delegate::letters!(TwistedClaims);
 crate::delegate::inspect!(TwistedClaims);
 crate::delegate::checkpoints!(TwistedClaims);
+crate::delegate::attempt_log!(TwistedClaims);
 crate::delegate::stored!(TwistedClaims);

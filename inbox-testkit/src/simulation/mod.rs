@@ -17,7 +17,7 @@ use crate::{
     MemoryTx, Mode, Violation, lock::lock,
 };
 use fastrand::Rng;
-use inbox_core::{AckStrength, Checkpoints, Group, Letters};
+use inbox_core::{AckStrength, AttemptLog, Checkpoints, Group, Letters};
 use input::Input;
 use mischief::Mischief;
 use process::Site;
@@ -135,7 +135,7 @@ impl Simulation {
     /// When no runtime can be made.
     pub fn run<S>(&self, seed: u64, spoil: fn(MemoryStore) -> S) -> Simulated
     where
-        S: Letters<Tx = MemoryTx> + Checkpoints,
+        S: Letters<Tx = MemoryTx> + Checkpoints + AttemptLog,
     {
         let mut rng = Rng::with_seed(seed);
         let group = Group::new("simulated").unwrap_or_else(|error| panic!("the group: {error}"));
@@ -191,14 +191,14 @@ impl Simulation {
 /// All processes, the producer, and what goes wrong around them; it ends with the last process.
 async fn live<S>(site: &Arc<Site>, spoil: fn(MemoryStore) -> S, mut rng: Rng)
 where
-    S: Letters<Tx = MemoryTx> + Checkpoints,
+    S: Letters<Tx = MemoryTx> + Checkpoints + AttemptLog,
 {
     let mut first = site.input.messages.clone();
     let rest = first.split_off(rng.usize(1..=first.len()));
     first.into_iter().for_each(|message| site.queue.publish(message));
     let mut slots = tokio::task::JoinSet::new();
-    for _ in 0..RUNNERS {
-        slots.spawn(process::slot(Arc::clone(site), spoil, rng.fork()));
+    for number in 0..RUNNERS {
+        slots.spawn(process::slot(Arc::clone(site), number, spoil, rng.fork()));
     }
     let (producing, mut pace) = (Arc::clone(site), rng.fork());
     let producer = async move {

@@ -12,7 +12,7 @@ use crate::{
 };
 use fastrand::Rng;
 use inbox_core::{
-    Backoff, Checkpoints, Control, Failure, Letters, Message, RetryPolicy, Runner, StoreParts, Tx,
+    AttemptLog, Backoff, Checkpoints, Control, Failure, Letters, Message, RetryPolicy, Runner, StoreParts, Tx,
 };
 use std::{
     future::pending,
@@ -23,6 +23,9 @@ use std::{
     time::Duration,
 };
 use tokio::time::sleep;
+
+/// Bad luck does not reach so far: whoever is given up as a suspect is given up by mistake.
+const STARTS_MAX: u32 = 50;
 
 /// What all processes of a simulated run share.
 pub(super) struct Site {
@@ -47,16 +50,17 @@ impl Site {
 }
 
 /// Runs a process, and another one when it has ended, until everything is settled.
-pub(super) async fn slot<S>(site: Arc<Site>, spoil: fn(MemoryStore) -> S, mut rng: Rng)
+pub(super) async fn slot<S>(site: Arc<Site>, number: usize, spoil: fn(MemoryStore) -> S, mut rng: Rng)
 where
-    S: Letters<Tx = MemoryTx> + Checkpoints,
+    S: Letters<Tx = MemoryTx> + Checkpoints + AttemptLog,
 {
     let mut faulty_lives = rng.usize(0..4);
+    let host = rng.bool().then(|| format!("host-{number}"));
     loop {
         let plan = if faulty_lives > 0 { random_plan(&mut rng) } else { CrashPlan::dry() };
         faulty_lives = faulty_lives.saturating_sub(1);
         let plan = if site.simulation.records_calls { plan.recorded(&site.history) } else { plan };
-        life(&site, spoil, &plan, &mut rng, faulty_lives > 0).await;
+        life(&site, host.as_deref(), spoil, &plan, &mut rng, faulty_lives > 0).await;
         if plan.is_crashed() {
             site.tally.add("crashes", 1);
             site.history.note("a process died");
@@ -76,9 +80,15 @@ fn random_plan(rng: &mut Rng) -> CrashPlan {
     CrashPlan::of(reactions)
 }
 
-async fn life<S>(site: &Arc<Site>, spoil: fn(MemoryStore) -> S, plan: &CrashPlan, rng: &mut Rng, faulty: bool)
-where
-    S: Letters<Tx = MemoryTx> + Checkpoints,
+async fn life<S>(
+    site: &Arc<Site>,
+    host: Option<&str>,
+    spoil: fn(MemoryStore) -> S,
+    plan: &CrashPlan,
+    rng: &mut Rng,
+    faulty: bool,
+) where
+    S: Letters<Tx = MemoryTx> + Checkpoints + AttemptLog,
 {
     let broker = CrashBroker::new(RecordingBroker::fake(site.queue.connect(), &site.history), plan);
     let cuts = if faulty { 0.02 } else { 0.0 };
@@ -94,7 +104,12 @@ where
     let with_checkpoints = |parts: inbox_core::RunnerBuilder<_, StoreParts<ErraticStore<S>>>| {
         if site.simulation.source == Source::LogWithCheckpoints { parts.checkpoints() } else { parts }
     };
-    let runner = with_checkpoints(Runner::builder("simulated").broker(broker).store(store))
+    // Every second host marks starts. None is started so often that it would be given up for that.
+    let with_log = |parts: inbox_core::RunnerBuilder<_, StoreParts<ErraticStore<S>>>| match host {
+        Some(host) => parts.attempt_log(host),
+        None => parts,
+    };
+    let builder = with_log(with_checkpoints(Runner::builder("simulated").broker(broker).store(store)))
         .handler(handler(site, plan))
         .lanes(rng.usize(1..=4))
         .batch_max(rng.usize(1..=7))
@@ -103,13 +118,16 @@ where
         .retry(
             RetryPolicy::default()
                 .attempts_max(ATTEMPTS_MAX)
+                .starts_max(STARTS_MAX)
                 .backoff(Backoff::new(Duration::from_millis(50), Duration::from_secs(1))),
         )
-        .seed(rng.u64(..))
-        .build()
-        .unwrap_or_else(|error| panic!("building the runner: {error}"));
+        .seed(rng.u64(..));
+    // When only those that fail are left, an open breaker is for ever: such a life is ended from outside.
+    let steering = if faulty { rng.u8(0..5) } else { 3 };
+    let builder = if steering == 4 { builder.breaker_after(rng.usize(1..4)) } else { builder };
+    let runner = builder.build().unwrap_or_else(|error| panic!("building the runner: {error}"));
     let (control, counters) = (runner.control(), runner.counters());
-    let steering = if faulty { rng.u8(0..4) } else { 3 };
+
     let ended = tokio::select! {
         biased;
         () = plan.crashed() => None,
@@ -127,7 +145,7 @@ async fn steer(control: Control, how: u8, tally: &Tally, rng: &mut Rng) {
     let at = Duration::from_millis(rng.u64(1..5000));
     let time = Duration::from_millis(rng.u64(0..4000));
     match how {
-        0 => {
+        0 | 4 => {
             sleep(at).await;
             tally.add("shut down", 1);
             control.shutdown(Some(time));

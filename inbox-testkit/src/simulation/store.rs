@@ -134,3 +134,4 @@ impl<S: InboxStore> InboxStore for ErraticStore<S> {
 
 crate::delegate::letters!(ErraticStore);
 crate::delegate::checkpoints!(ErraticStore);
+crate::delegate::attempt_log!(ErraticStore);

@@ -1,6 +1,6 @@
 //! The reference database as the world of an enumeration.
 
-use inbox_core::{Checkpoints, Failure, Group, Message, StoredInbox};
+use inbox_core::{AttemptLog, Checkpoints, Failure, Group, Message, StoredInbox};
 use inbox_testkit::*;
 
 /// The reference database, behind a store that may be spoilt.
@@ -9,7 +9,7 @@ pub(crate) struct Memory<S> {
     pub(crate) spoil: fn(MemoryStore) -> S,
 }
 
-impl<S: StoredInbox<Tx = MemoryTx> + Checkpoints> World for Memory<S> {
+impl<S: StoredInbox<Tx = MemoryTx> + Checkpoints + AttemptLog> World for Memory<S> {
     type Store = S;
 
     fn open(&self) -> S {
