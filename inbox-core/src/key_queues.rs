@@ -175,6 +175,16 @@ mod tests {
     }
 
     #[test]
+    fn no_more_is_taken_than_asked_for() {
+        let mut queues = KeyQueues::new();
+        for item in [(0, "x"), (1, "a1"), (1, "a2"), (1, "a3")] {
+            queues.push(key(item.0), item);
+        }
+        assert_eq!(queues.take(2), [(0, "x"), (1, "a1")]);
+        assert_eq!(queues.len(), 2);
+    }
+
+    #[test]
     fn an_item_that_waited_elsewhere_takes_its_place() {
         let mut queues = KeyQueues::new();
         for n in [1, 2, 7, 9] {
@@ -197,9 +207,20 @@ mod tests {
         let mut removed = queues.remove(|n| *n < 3);
         removed.sort_unstable();
         assert_eq!(removed, [0, 1, 2]);
+        assert_eq!(queues.len(), 3);
         let mut rest = queues.take(9);
         rest.sort_unstable();
         assert_eq!(rest, [3, 4, 5]);
+    }
+
+    #[test]
+    fn a_key_of_which_all_was_removed_flows_again() {
+        let mut queues = KeyQueues::new();
+        queues.push(key(1), "a1");
+        assert_eq!(queues.remove(|_| true), ["a1"]);
+        assert!(queues.take(9).is_empty());
+        queues.push(key(1), "a2");
+        assert_eq!(queues.take(9), ["a2"]);
     }
 
     proptest! {
@@ -220,6 +241,7 @@ mod tests {
                     }
                     Some((_, 2, max)) => {
                         let unit = queues.take(max);
+                        prop_assert!(unit.len() <= max);
                         for &(k, _) in unit.iter().filter(|item| item.0 > 0) {
                             prop_assert!(!units.iter().flatten().any(|&(other, _)| other == k));
                         }

@@ -654,3 +654,6 @@ impl<R> Doubt<R> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

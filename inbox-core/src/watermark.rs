@@ -175,15 +175,53 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_is_foreseen_as_if_it_were_finished() {
+        let mut mark = Watermark::new(10);
+        let tickets: Vec<_> = (0..5).map(|at| mark.enter(at, at + 1, at).unwrap()).collect();
+        mark.finish(tickets[2]);
+        // In no order, one of them twice and one that is finished already.
+        let batch = [3, 1, 2, 0, 1].map(|n: usize| tickets[n]);
+        let foreseen = mark.passed_if(&batch);
+        assert_eq!((foreseen, mark.passed()), (Some(Passed { next: 4, note: 3 }), None));
+        batch.iter().for_each(|&ticket| _ = mark.finish(ticket));
+        assert_eq!(mark.passed(), foreseen.as_ref());
+    }
+
+    #[test]
     fn an_old_epoch_changes_nothing() {
         let mut mark = Watermark::new(10);
         let old = mark.enter(0, 1, ()).unwrap();
         mark.restart();
         let new = mark.enter(0, 1, ()).unwrap();
+        assert_eq!(mark.passed_if(&[old]), None);
         assert!(!mark.finish(old));
         assert_eq!(mark.passed(), None);
         assert!(mark.finish(new));
         assert!(!mark.finish(new));
+    }
+
+    #[test]
+    fn an_epoch_begins_with_each_restart_and_with_nothing_passed() {
+        let mut mark = Watermark::new(10);
+        let first = mark.enter(7, 8, ()).unwrap();
+        assert!(mark.finish(first));
+        for epoch in 0..3 {
+            assert_eq!(mark.epoch(), epoch);
+            mark.restart();
+            assert_eq!((mark.passed(), mark.span()), (None, 0));
+        }
+        assert!(mark.enter(0, 1, ()).is_ok());
+    }
+
+    #[test]
+    fn a_ticket_that_it_never_gave_changes_nothing() {
+        let (mut mark, mut other) = (Watermark::new(10), Watermark::new(10));
+        let own = mark.enter(0, 1, ()).unwrap();
+        other.enter(0, 1, ()).unwrap();
+        let foreign = other.enter(1, 2, ()).unwrap();
+        assert!(!mark.finish(foreign));
+        assert_eq!(mark.passed_if(&[foreign]), None);
+        assert!(mark.finish(own));
     }
 
     #[test]
