@@ -5,7 +5,8 @@ cd "$(dirname "$0")/.."
 # shellcheck source=scripts/setup.sh
 . scripts/setup.sh
 
-need_rust
+# What rusqlite asks for.
+need_rust 1.89
 
 say "building inbox (the first time this takes a few minutes)"
 cargo build --release --package inbox-cli

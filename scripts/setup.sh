@@ -30,10 +30,9 @@ need_command() {
     command -v "$1" >/dev/null || install_package "$2" "$1" "$3"
 }
 
-# What sqlx asks for; inbox-core itself is content with 1.85, inbox-sqlite with 1.89.
-rust_min=1.94
-
+# need_rust VERSION: cargo, and a Rust that is at least so new.
 need_rust() {
+    local rust_min=$1
     if ! command -v cargo >/dev/null && [ -f "$HOME/.cargo/env" ]; then
         # shellcheck disable=SC1091
         . "$HOME/.cargo/env"

@@ -73,10 +73,9 @@ async fn insert(
             .bind(request.key.scope.as_str().to_owned())
             .bind(id_to_column(request.key.id.as_str()).into_owned())
             .bind(request.fingerprint.to_bytes().to_vec())
-            .fetch_one(connection)
+            .fetch_optional(connection)
             .await?;
-        let is_fresh = row.try_get::<i64, _>(0)? == 1;
-        return Ok(if is_fresh { Inserted::All } else { Inserted::Some(HashSet::new()) });
+        return Ok(if row.is_some() { Inserted::All } else { Inserted::Some(HashSet::new()) });
     }
     let keys: KeyColumns<'_> = requests.iter().map(|request| &request.key).collect();
     let fingerprints: Vec<_> = requests.iter().map(|request| request.fingerprint.to_bytes()).collect();
@@ -146,6 +145,10 @@ pub(crate) async fn claim(
     }
     let in_order: Vec<&ClaimRequest> = order.iter().map(|&at| &requests[at]).collect();
     let failed = |error| busy_or_failed(doing, store, error);
+    let statement = match mode {
+        Mode::Unit { .. } => &sql.find_claims_waited,
+        Mode::Foreign => &sql.find_claims,
+    };
     let inserted = insert(connection, sql, group_id, &in_order, mode).await.map_err(failed)?;
     let Inserted::Some(fresh) = inserted else { return Ok(claims) };
     let others: Vec<usize> = order
@@ -154,7 +157,7 @@ pub(crate) async fn claim(
         .collect();
     let keys: KeyColumns<'_> = others.iter().map(|&at| &requests[at].key).collect();
     // Whoever was in the way has committed: the insertion waited for it.
-    let found = find(connection, &sql.find_claims, group_id, &keys).await.map_err(failed)?;
+    let found = find(connection, statement, group_id, &keys).await.map_err(failed)?;
     if found.len() != others.len() {
         // Removed between the two statements, by retention or by hand; the next try finds it free.
         let message = format!("{doing} in {store}: a row that was in the way was removed at the same time");

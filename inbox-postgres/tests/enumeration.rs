@@ -26,7 +26,8 @@ const EFFECTS: &str = "
 /// Everything but the groups, which stay for good.
 const EMPTY: &str = "
     DELETE FROM inbox_claims; DELETE FROM inbox_letters; DELETE FROM inbox_conflicts;
-    DELETE FROM inbox_checkpoints; DELETE FROM inbox_stored; DELETE FROM applied; UPDATE counter SET applied = 0;
+    DELETE FROM inbox_checkpoints; DELETE FROM inbox_stored; DELETE FROM inbox_runs; DELETE FROM inbox_marks;
+    DELETE FROM applied; UPDATE counter SET applied = 0;
 ";
 
 /// A database for one world after the other.
@@ -166,6 +167,7 @@ fn every_single_fault_exactly_once() {
             ("exactly once, queue, batches of 4", 142),
             ("exactly once, log taken away with checkpoints, batches of 1", 239),
             ("exactly once, log taken away with checkpoints, batches of 4", 171),
+            ("exactly once, queue with an attempt log, batches of 4", 152),
         ],
     );
 }

@@ -6,10 +6,13 @@
 mod common;
 
 use common::Database;
-use inbox_core::{Failure, Inspect, Message, Page, RetryPolicy, Runner, TxLimits};
+use inbox_core::{
+    ClaimKey, ClaimRequest, Failure, Fingerprint, Group, InboxStore, Inspect, Message, MessageId, Page,
+    RetryPolicy, Runner, Scope, TxLimits,
+};
 use inbox_postgres::{
     Tx,
-    sqlx::{AssertSqlSafe, Connection as _, query, raw_sql},
+    sqlx::{AssertSqlSafe, Connection as _, query, query_scalar, raw_sql},
 };
 use inbox_testkit::{FakeOptions, FakeQueue, Publish};
 use std::time::{Duration, Instant};
@@ -183,8 +186,21 @@ async fn the_lock_timeout_of_claims_does_not_reach_handlers() {
     database.test.query(&format!("ALTER DATABASE {name} SET lock_timeout = '7s'"));
     let queue = FakeQueue::new(FakeOptions::queue());
     queue.publish(Publish::new("a"));
-    let runner =
-        Runner::builder("billing").broker(queue.connect()).store(database.open().await).handler(look);
+    let store = database.open().await;
+    let runner = Runner::builder("billing").broker(queue.connect()).store(store.clone()).handler(look);
     runner.build().unwrap().run().await.unwrap();
     assert_eq!(database.effects().await, ["7s 30s read committed"]);
+    // Whether one or several are claimed, and found or fresh.
+    for ids in [&["a"][..], &["b"], &["a", "c"], &["d", "e"], &["d", "e"]] {
+        let claim = |id: &&str| ClaimRequest {
+            key: ClaimKey { scope: Scope::default(), id: MessageId::new(id).unwrap() },
+            fingerprint: Fingerprint::of_payload(Some(id.as_bytes())),
+        };
+        let requests: Vec<ClaimRequest> = ids.iter().map(claim).collect();
+        let mut tx = store.begin(&TxLimits::default()).await.unwrap();
+        store.claim(&mut tx, &Group::new("billing").unwrap(), &requests).await.unwrap();
+        let timeout: String = query_scalar("SHOW lock_timeout").fetch_one(&mut *tx).await.unwrap();
+        assert_eq!(timeout, "7s", "{ids:?}");
+        store.commit(tx).await.unwrap();
+    }
 }

@@ -151,6 +151,7 @@ fn every_single_fault_exactly_once() {
             ("exactly once, queue, batches of 4", 142),
             ("exactly once, log taken away with checkpoints, batches of 1", 239),
             ("exactly once, log taken away with checkpoints, batches of 4", 171),
+            ("exactly once, queue with an attempt log, batches of 4", 152),
         ],
     );
 }

@@ -7,8 +7,8 @@
 
 use async_trait::async_trait;
 use inbox_core::{
-    Checkpoint, CheckpointMove, Checkpoints, Claim, ClaimKey, ClaimRequest, CommitError, Conflict,
-    FaultClass, Group, InboxStore, Letter, Letters, Message, Moved, Partition, Resolution, Source,
+    AttemptLog, Checkpoint, CheckpointMove, Checkpoints, Claim, ClaimKey, ClaimRequest, CommitError,
+    Conflict, FaultClass, Group, InboxStore, Letter, Letters, Message, Moved, Partition, Resolution, Source,
     StoreError, StoredInbox, StoredMessage, TxLimits,
 };
 use inbox_postgres::{PostgresStore, PostgresTx};
@@ -184,5 +184,38 @@ impl Checkpoints for Realtime {
         source: &Source,
     ) -> Result<Vec<(Partition, Checkpoint)>, StoreError> {
         in_real_time(self.0.list_checkpoints(group, source))
+    }
+}
+
+#[async_trait]
+impl AttemptLog for Realtime {
+    async fn open_run(
+        &self,
+        group: &Group,
+        instance: &str,
+        open_max: u64,
+    ) -> Result<Option<u64>, StoreError> {
+        in_real_time(self.0.open_run(group, instance, open_max))
+    }
+
+    async fn close_run(&self, group: &Group, instance: &str) -> Result<(), StoreError> {
+        in_real_time(self.0.close_run(group, instance))
+    }
+
+    async fn marks(&self, group: &Group, key: &ClaimKey) -> Result<u32, StoreError> {
+        in_real_time(self.0.marks(group, key))
+    }
+
+    async fn mark_start(&self, group: &Group, key: &ClaimKey, marks: u32) -> Result<(), StoreError> {
+        in_real_time(self.0.mark_start(group, key, marks))
+    }
+
+    async fn clear_marks(
+        &self,
+        tx: &mut PostgresTx,
+        group: &Group,
+        keys: &[ClaimKey],
+    ) -> Result<(), StoreError> {
+        in_real_time(self.0.clear_marks(tx, group, keys))
     }
 }

@@ -1,4 +1,4 @@
-//! The contract of [`AttemptLog`](inbox_core::AttemptLog), for the stores that have this ability. It takes
+//! The contract of [`AttemptLog`], for the stores that have this ability. It takes
 //! the [`StoreHarness`] of the store suite; [`attempt_log_suite!`](crate::attempt_log_suite) makes a test of
 //! each case.
 
