@@ -7,14 +7,15 @@ mod common;
 use common::Database;
 use inbox_core::{
     Backoff, Claim, ClaimKey, ClaimRequest, CommitError, Disposition, Failure, FaultClass, Fingerprint,
-    Group, InboxStore, Message, MessageId, Resolution, Runner, Scope, StoreError, TxLimits,
+    Group, InboxStore, Message, MessageId, Observed, Resolution, Runner, Scope, StoreError, TxLimits,
 };
 use inbox_postgres::{PostgresStore, PostgresTx, Tx, sqlx::query};
 use inbox_testkit::{
     FakeOptions, FakeQueue, Publish,
     servers::{Cut, PostgresServer, TcpProxy},
 };
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
+use tokio::sync::Semaphore;
 
 fn group() -> Group {
     Group::new("billing").unwrap()
@@ -206,10 +207,18 @@ async fn a_runner_survives_its_server() {
     }
     let store = database.open().await;
     let runner = Runner::builder("billing").broker(queue.connect()).store(store).handler(effect);
+    let applied = Arc::new(Semaphore::new(0));
+    let tell = Arc::clone(&applied);
+    let runner = runner.observer(move |_: &Message, observed: Observed<'_>| {
+        tell.add_permits(usize::from(matches!(observed, Observed::Applied)));
+    });
     let runner = runner.batch_max(2).lanes(4).build().unwrap();
+    let counters = runner.counters();
     let running = tokio::spawn(runner.run());
     for _ in 0..2 {
-        tokio::time::sleep(Duration::from_millis(150)).await;
+        // In the middle of the work, and not before any of it.
+        applied.acquire_many(200).await.unwrap().forget();
+        assert!(!running.is_finished(), "the run was over too soon");
         let server = server.clone();
         tokio::task::spawn_blocking(move || {
             server.kill();
@@ -219,6 +228,7 @@ async fn a_runner_survives_its_server() {
         .unwrap();
     }
     let summary = running.await.unwrap().unwrap();
+    assert!(counters.read().outages >= 2, "a kill went unnoticed: {summary:?}");
     assert_eq!((summary.dead_letters, summary.failed_attempts), (0, 0), "nobody is charged");
     let mut effects = database.effects().await;
     effects.sort();

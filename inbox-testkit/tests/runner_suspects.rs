@@ -5,6 +5,8 @@
 mod rig;
 
 use inbox_core::*;
+// Both crates have a `Call`; this is the counted one.
+use inbox_testkit::Call;
 use inbox_testkit::*;
 use rig::{HOUR, ends, group};
 use std::{
@@ -304,7 +306,7 @@ fn an_outage_before_the_start_is_not_held_against_a_suspect() {
         site.handling(parts, if_bad(act))
     };
     assert!(site.life(builder(Act::Die)).is_none());
-    // The store goes away whenever the suspect is about to be handled, for an hour.
+    // The store goes away before the suspect is handled, for an hour.
     live(async {
         let runner = builder(Act::Apply).build().unwrap();
         let counters = runner.counters();
@@ -320,6 +322,33 @@ fn an_outage_before_the_start_is_not_held_against_a_suspect() {
     });
     assert_eq!(site.applied(), ["a-bad", "a1"]);
     assert!(site.letters().is_empty());
+}
+
+#[test]
+fn a_mark_whose_start_was_not_made_is_used_by_the_next_one() {
+    let site = Site::with(&["a-bad"]);
+    assert!(site.life(site.handling(site.with_log(), if_bad(Act::Die))).is_none());
+    // Opened, marks read, marked; then no transaction can be opened six times.
+    let plan = CrashPlan::of((3..9).map(|at| (at, Reaction::Refuse)));
+    live(async {
+        site.queue.sever();
+        let runner = Runner::builder("billing")
+            .broker(site.queue.connect())
+            .store(CrashStore::new(site.database.store(), &plan))
+            .attempt_log("host-7")
+            .handler(|message: Message, mut tx: Tx<CrashStore<MemoryStore>>| async move {
+                apply_effect(&mut tx, &message)?;
+                Ok::<_, Failure>(())
+            })
+            .seed(7)
+            .build()
+            .unwrap();
+        ends(runner.run()).await.unwrap();
+    });
+    let calls = plan.passages();
+    let count = |call| calls.iter().filter(|&&passed| passed == call).count();
+    assert_eq!((count(Call::MarkStart), count(Call::Begin)), (1, 7), "{calls:?}");
+    assert_eq!((site.applied(), site.letters().len()), (vec!["a-bad".to_owned()], 0));
 }
 
 #[test]
