@@ -1,10 +1,6 @@
 //! The fake broker in its modes, and the wrappers around it, pass the broker suite.
 
-#![allow(clippy::unwrap_used)]
-
-mod harness;
-
-use harness::broker::OverFake;
+use crate::harness::broker::OverFake;
 use inbox_core::{AckStrength, Broker};
 use inbox_testkit::*;
 

@@ -1,7 +1,5 @@
 //! The check of handlers: a good one passes, and each bad one is found, over two stores.
 
-#![allow(clippy::unwrap_used)]
-
 use inbox_core::{Failure, Message, Tx};
 use inbox_sqlite::{SqliteStore, Synchronous};
 use inbox_testkit::{

@@ -1,10 +1,6 @@
 //! What each reaction does to a call.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use inbox_core::*;
 use inbox_testkit::{Call, *};
 use std::time::Duration;

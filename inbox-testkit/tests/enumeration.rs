@@ -1,10 +1,6 @@
 //! The whole kit at work: every single fault of a small run, and planted faults that must be seen.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use inbox_core::{Ack, Broker, Letters};
 use inbox_testkit::*;
 

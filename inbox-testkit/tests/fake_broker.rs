@@ -1,10 +1,6 @@
 //! The contract of brokers, on the fake one.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use inbox_core::{Ack, AckStrength, Broker, Checkpoint, Credit, Event, Order, Partition, Settled, Source};
 use inbox_testkit::*;
 use std::{collections::HashMap, time::Duration};

@@ -1,11 +1,7 @@
 //! Identity through the real runner: where ids come from, what stands in for a missing one, and what is
 //! compared when an id comes again.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::group;
+use crate::common::group;
 use inbox_core::{
     BuildError, Defect, Failure, FingerprintOf, IdFrom, Identity, Inbound, Message, MissingId, Partition,
     RunError, Runner, RunnerBuilder, Source, Summary, Tx,

@@ -1,10 +1,6 @@
 //! The contract of stores, on the reference one.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use inbox_core::*;
 use inbox_testkit::*;
 use std::time::Duration;

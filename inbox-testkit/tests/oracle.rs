@@ -1,10 +1,6 @@
 //! Every invariant, with a run that keeps it and one that breaks it and nothing else.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::{content, message};
+use crate::common::{content, message};
 use inbox_core::{Disposition, Fingerprint, Settled, Strategy, Verdict};
 use inbox_testkit::*;
 
@@ -208,7 +204,7 @@ fn either_fate_is_one_of_both() {
 #[test]
 fn a_history_says_how_to_run_it_again() {
     let database = MemoryDatabase::new();
-    let history = History::new(database.witness(&common::group()));
+    let history = History::new(database.witness(&crate::common::group()));
     let one = message("1", "1");
     history.delivered(one.id(), one.fingerprint(), "#1".to_owned());
     history.delivered(one.id(), one.fingerprint(), "#2".to_owned());

@@ -1,7 +1,5 @@
 //! What the pages under `docs` say about tests and names is there.
 
-#![allow(clippy::unwrap_used)]
-
 use inbox_core::ProbePoint;
 use std::{fs, path::Path};
 

@@ -1,12 +1,8 @@
 //! Batch handlers: what they get, and how the message at fault is found.
 
-#![allow(clippy::unwrap_used)]
-
-mod rig;
-
+use crate::rig::*;
 use inbox_core::*;
 use inbox_testkit::*;
-use rig::*;
 use std::sync::{Arc, Mutex};
 
 /// The ids of each call, in order.

@@ -1,12 +1,8 @@
 //! What is taken in is bounded, and a run that may take nothing in does not spin.
 
-#![allow(clippy::unwrap_used)]
-
-mod rig;
-
+use crate::rig::*;
 use inbox_core::*;
 use inbox_testkit::*;
-use rig::*;
 use std::{
     sync::{
         Arc,

@@ -1,12 +1,8 @@
 //! The breaker: when distinct messages keep failing, intake pauses and nothing becomes a letter.
 
-#![allow(clippy::unwrap_used)]
-
-mod rig;
-
 use inbox_core::*;
 
-use rig::*;
+use crate::rig::*;
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},

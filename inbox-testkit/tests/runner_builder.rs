@@ -1,12 +1,8 @@
 //! What the builder refuses, and in which words.
 
-#![allow(clippy::unwrap_used)]
-
-mod rig;
-
+use crate::rig::*;
 use inbox_core::*;
 use inbox_testkit::*;
-use rig::*;
 use std::time::Duration;
 
 fn refusal(change: impl FnOnce(Builder) -> Builder) -> String {

@@ -1,12 +1,8 @@
 //! Many messages, many lanes, seeded trouble: the promises hold for every seed.
 
-#![allow(clippy::unwrap_used)]
-
-mod rig;
-
+use crate::rig::*;
 use inbox_core::*;
 use inbox_testkit::*;
-use rig::*;
 use std::time::Duration;
 
 /// Of a hundred, three always fail and ten fail at first, in ways that differ.

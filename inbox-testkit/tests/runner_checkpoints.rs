@@ -1,12 +1,8 @@
 //! Checkpoints beside rows: they never pass an unfinished delivery, and their span is bounded.
 
-#![allow(clippy::unwrap_used)]
-
-mod rig;
-
+use crate::rig::*;
 use inbox_core::*;
 use inbox_testkit::*;
-use rig::*;
 use std::{sync::Arc, time::Duration};
 
 fn partition(number: u32) -> Partition {

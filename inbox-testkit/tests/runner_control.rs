@@ -1,12 +1,8 @@
 //! Steering a run: pause, resume, drain, shut down, and waiting for its end.
 
-#![allow(clippy::unwrap_used)]
-
-mod rig;
-
+use crate::rig::*;
 use inbox_core::*;
 use inbox_testkit::*;
-use rig::*;
 use std::time::Duration;
 use tokio::time::Instant;
 

@@ -1,12 +1,8 @@
 //! Copies of a message: in one batch, in flight over several lanes, under other keys, with other content.
 
-#![allow(clippy::unwrap_used)]
-
-mod rig;
-
+use crate::rig::*;
 use inbox_core::*;
 use inbox_testkit::*;
-use rig::*;
 use std::time::Duration;
 
 #[tokio::test(start_paused = true)]

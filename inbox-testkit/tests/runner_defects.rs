@@ -1,12 +1,8 @@
 //! Records that cannot be handled: one letter each, found again when they come again.
 
-#![allow(clippy::unwrap_used)]
-
-mod rig;
-
+use crate::rig::*;
 use inbox_core::*;
 use inbox_testkit::*;
-use rig::*;
 
 /// Publishes one record, lets its first settlement get lost, and gives reason and error of its letter.
 async fn letter_of(options: FakeOptions, record: Publish, id_from: IdFrom) -> (String, String) {

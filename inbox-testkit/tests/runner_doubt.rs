@@ -1,7 +1,5 @@
 //! Commits whose reply was lost while another consumer is at the same messages. Found by random schedules.
 
-#![allow(clippy::unwrap_used)]
-
 use async_trait::async_trait;
 use inbox_core::*;
 use inbox_testkit::*;

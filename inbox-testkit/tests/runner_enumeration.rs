@@ -13,11 +13,7 @@
 //!
 //! The numbers of schedules are pinned: a call more or less, and they change.
 
-#![allow(clippy::unwrap_used)]
-
-mod enumerated;
-
-use enumerated::{Memory, sound};
+use crate::enumerated::{Memory, sound};
 use inbox_core::Strategy;
 use inbox_testkit::*;
 

@@ -1,12 +1,8 @@
 //! Failing messages: their key waits, the others flow; attempts, letters and halts.
 
-#![allow(clippy::unwrap_used)]
-
-mod rig;
-
+use crate::rig::*;
 use inbox_core::*;
 use inbox_testkit::*;
-use rig::*;
 use std::time::Duration;
 use tokio::time::Instant;
 

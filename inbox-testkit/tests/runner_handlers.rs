@@ -1,12 +1,8 @@
 //! Handlers that misbehave: panics, time-outs, transactions kept, extractors that panic.
 
-#![allow(clippy::unwrap_used)]
-
-mod rig;
-
+use crate::rig::*;
 use inbox_core::*;
 use inbox_testkit::*;
-use rig::*;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 

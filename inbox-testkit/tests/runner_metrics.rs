@@ -1,15 +1,11 @@
 //! Metrics: counters add up over runs of a group, gauges return to nothing.
 
-#![allow(clippy::unwrap_used)]
-
-mod rig;
-
+use crate::rig::*;
 use inbox_testkit::*;
 use metrics_util::{
     CompositeKey,
     debugging::{DebugValue, DebuggingRecorder, Snapshotter},
 };
-use rig::*;
 use std::{collections::BTreeMap, time::Duration};
 
 /// Values by name, with the outcome behind it where there is one.

@@ -1,11 +1,7 @@
 //! Order inside a key, when several things go wrong at once. Found by random schedules.
 
-#![allow(clippy::unwrap_used)]
-
-mod rig;
-
+use crate::rig::*;
 use inbox_core::*;
-use rig::*;
 use std::time::Duration;
 
 /// a2 fails, so a1 runs again without it; that meets an outage. When it is over a2 is due, and must still

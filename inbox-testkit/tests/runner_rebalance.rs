@@ -1,12 +1,8 @@
 //! Partitions that are taken away and come back.
 
-#![allow(clippy::unwrap_used)]
-
-mod rig;
-
+use crate::rig::*;
 use inbox_core::*;
 use inbox_testkit::*;
-use rig::*;
 use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);

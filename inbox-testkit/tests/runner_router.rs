@@ -1,12 +1,8 @@
 //! The router: which handler gets a message, and what becomes of those that have none.
 
-#![allow(clippy::unwrap_used)]
-
-mod rig;
-
+use crate::rig::*;
 use inbox_core::*;
 use inbox_testkit::*;
-use rig::*;
 
 type Routes = Router<HookedStore>;
 

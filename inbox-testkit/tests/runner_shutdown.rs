@@ -1,11 +1,7 @@
 //! Ending a run: what has started is finished, what has not is given back, a commit is never cut.
 
-#![allow(clippy::unwrap_used)]
-
-mod rig;
-
+use crate::rig::*;
 use inbox_testkit::*;
-use rig::*;
 use std::time::Duration;
 use tokio::time::Instant;
 

@@ -1,14 +1,10 @@
 //! Messages that take the process or the database down: handled alone, marked before, given up at last.
 
-#![allow(clippy::unwrap_used)]
-
-mod rig;
-
 use inbox_core::*;
 // Both crates have a `Call`; this is the counted one.
+use crate::rig::{HOUR, ends, group};
 use inbox_testkit::Call;
 use inbox_testkit::*;
-use rig::{HOUR, ends, group};
 use std::{
     future::{Future, pending},
     sync::{Arc, Mutex},
@@ -109,7 +105,7 @@ impl Site {
             tokio::select! {
                 biased;
                 () = self.death.notified() => None,
-                ended = ends(builder.build().unwrap().run()) => Some(rig::balanced(ended.unwrap())),
+                ended = ends(builder.build().unwrap().run()) => Some(crate::rig::balanced(ended.unwrap())),
             }
         })
     }

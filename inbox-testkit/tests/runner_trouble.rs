@@ -1,12 +1,8 @@
 //! Claims held by others, stores out of reach, lost replies, broken brokers.
 
-#![allow(clippy::unwrap_used)]
-
-mod rig;
-
+use crate::rig::*;
 use inbox_core::*;
 use inbox_testkit::*;
-use rig::*;
 use std::time::Duration;
 
 /// Opens a transaction beside the run that holds the claim of a message.

@@ -1,10 +1,6 @@
 //! Every planted fault is caught by the cases that are named for it, and honest ones pass all.
 
-#![allow(clippy::unwrap_used)]
-
-mod harness;
-
-use harness::{broker::OverFake, store::OverMemory};
+use crate::harness::{broker::OverFake, store::OverMemory};
 use inbox_core::{Broker, Checkpoints, InboxStore, Inspect};
 use inbox_testkit::{
     suite::{Pace, broker, failing, store},

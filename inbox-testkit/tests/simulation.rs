@@ -1,8 +1,6 @@
 //! Random schedules. `INBOX_SCHEDULES` sets how many are lived through, and a seed that fails is lived
 //! through again with `INBOX_SEED`.
 
-#![allow(clippy::unwrap_used)]
-
 use inbox_core::{AttemptLog, Checkpoints, Letters};
 use inbox_testkit::simulation::{Simulated, Simulation, Source, Tally};
 use inbox_testkit::*;

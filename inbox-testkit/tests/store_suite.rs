@@ -1,8 +1,6 @@
 //! The reference store and the wrappers around it pass the store suite.
 
-mod harness;
-
-use harness::store::OverMemory;
+use crate::harness::store::OverMemory;
 use inbox_testkit::{CrashPlan, CrashStore, attempt_log_suite, store_suite};
 
 mod memory_store {

@@ -1,10 +1,6 @@
 //! Messages that are kept: the reference store, and the wrappers around it.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use inbox_core::*;
 // Both crates have a `Call`; this is the counted one.
 use inbox_testkit::Call;
