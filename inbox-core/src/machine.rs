@@ -101,6 +101,11 @@ pub struct Received<R> {
 }
 
 impl<R> Received<R> {
+    /// The number of the attempt that is next, from 1.
+    pub(crate) fn next_attempt(&self) -> u32 {
+        self.attempts + 1
+    }
+
     /// Enters the machine.
     pub fn new(message: Message, receipt: R) -> Self {
         Self {

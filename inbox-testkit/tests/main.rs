@@ -37,6 +37,7 @@ mod runner_order;
 mod runner_rebalance;
 mod runner_router;
 mod runner_shutdown;
+mod runner_strategies;
 mod runner_suspects;
 mod runner_trouble;
 mod saboteurs;

@@ -122,7 +122,7 @@ impl<'a, S: InboxStore, R: Send + 'static> Transaction<'a, S, R> {
             }
         }
         while let Some((claimed, call)) = open.runs.pop_front() {
-            let (message, attempt) = (claimed.message().clone(), claimed.received().attempts + 1);
+            let (message, attempt) = (claimed.message().clone(), claimed.received().next_attempt());
             let call = wrap(&shared.layers, &message, call);
             let span = tracing::debug_span!(target: "inbox", "handle", id = message.id(), attempt);
             if let Err(stop) = handle(shared, &mut unit, Some(&message), call, span).await {
@@ -437,7 +437,7 @@ fn prepare<S: InboxStore, R>(
     if received.bury.is_some() {
         return Ok(None);
     }
-    let attempt = received.attempts + 1;
+    let attempt = received.next_attempt();
     // An extractor is the user's code: a panic in it must not take the run down.
     let prepare = AssertUnwindSafe(|| shared.handler.prepare(&received.message, &shared.group, attempt));
     let (reason, error) = match std::panic::catch_unwind(prepare) {
