@@ -1,13 +1,12 @@
 //! `--init`: the SQL that makes the tables, run before the messages are.
 
-use crate::error::CliError;
+use crate::{database::Database, error::CliError};
 use inbox_core::{FaultClass, StoreError};
-use inbox_sqlite::SqliteStore;
 use std::path::Path;
 
 /// Runs the file in one transaction, unless it was run on this database before: the same command is run
 /// again and again.
-pub(crate) async fn apply(store: &SqliteStore, file: &Path) -> Result<(), CliError> {
+pub(crate) async fn apply(store: &impl Database, file: &Path) -> Result<(), CliError> {
     let doing = || CliError::usage(format!("reading --init {}", file.display()));
     let hint = "name a file of SQL statements";
     // Reading a pipe could wait for ever, and the file is needed again by the next run.

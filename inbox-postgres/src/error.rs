@@ -30,6 +30,22 @@ pub enum OpenError {
         /// The parser's words on one line, without the URL.
         reason: String,
     },
+    /// The URL has a parameter that is not known.
+    #[error("the URL of the PostgreSQL database has the unknown parameter {name:?}; there are {known}")]
+    Parameter {
+        /// The parameter.
+        name: String,
+        /// Those that there are, besides `options[NAME]`.
+        known: &'static str,
+    },
+    /// TLS is asked for, and this program has none.
+    #[error(
+        "{what} needs TLS, which this program was built without: build it with the cargo feature tls, or leave that out"
+    )]
+    NoTls {
+        /// What asks for it.
+        what: String,
+    },
     /// The server could not be reached, or refused.
     #[error("cannot connect to {place}: {reason}{advice}")]
     Connect {

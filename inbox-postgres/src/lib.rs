@@ -80,6 +80,7 @@ mod statements;
 mod store;
 mod stored;
 mod tx;
+mod url;
 
 pub use error::OpenError;
 pub use options::{Isolation, PostgresOptions};
