@@ -5,6 +5,7 @@ use sqlx::{
     Error,
     postgres::{PgDatabaseError, PgSeverity},
 };
+use std::fmt;
 
 /// A database that could not be connected to, or that cannot keep the store's promises.
 #[derive(Debug, thiserror::Error)]
@@ -123,6 +124,42 @@ pub enum OpenError {
         source: Box<Error>,
     },
 }
+
+/// An error of a handler's statement in the server's words and with its SQLSTATE, on one line.
+/// [`PostgresStore`](crate::PostgresStore) knows what it means, as it does of sqlx's error itself, whose text
+/// also has the line of the server's source, which tells nobody anything.
+///
+/// ```
+/// # use inbox_postgres::{StatementError, sqlx::{PgConnection, query}};
+/// # async fn statement(tx: &mut PgConnection) -> Result<(), inbox_core::Failure> {
+/// query("DELETE FROM carts").execute(tx).await.map_err(StatementError::from)?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct StatementError(Error);
+
+impl StatementError {
+    /// sqlx's error.
+    pub fn driver(&self) -> &Error {
+        &self.0
+    }
+}
+
+impl From<Error> for StatementError {
+    fn from(error: Error) -> Self {
+        Self(error)
+    }
+}
+
+impl fmt::Display for StatementError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&one_line(&self.0))
+    }
+}
+
+// Its text tells everything: it has no source.
+impl std::error::Error for StatementError {}
 
 /// PostgreSQL's own error, if it is one.
 pub(crate) fn database_error(error: &Error) -> Option<&PgDatabaseError> {

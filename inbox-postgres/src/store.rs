@@ -1,7 +1,7 @@
 //! The store: its connections, and the transactions on them.
 
 use crate::{
-    OpenError, PostgresOptions, PostgresTx,
+    OpenError, PostgresOptions, PostgresTx, StatementError,
     claims::{self, Mode, lock_timeout_ms, whole_ms},
     commit,
     error::{class_of, class_of_database, failed},
@@ -306,6 +306,9 @@ impl InboxStore for PostgresStore {
     fn classify(&self, error: &(dyn Error + 'static)) -> FaultClass {
         if let Some(error) = error.downcast_ref::<sqlx::Error>() {
             return class_of(error);
+        }
+        if let Some(error) = error.downcast_ref::<StatementError>() {
+            return class_of(error.driver());
         }
         error.downcast_ref::<PgDatabaseError>().map_or(FaultClass::HandlerFault, class_of_database)
     }

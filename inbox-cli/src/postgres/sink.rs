@@ -9,7 +9,7 @@ use crate::{
 };
 use inbox_core::{Group, InboxStore as _, Message, Tx, TxLimits};
 use inbox_postgres::{
-    PostgresStore,
+    PostgresStore, StatementError,
     sqlx::{AssertSqlSafe, Error, PgConnection, query},
 };
 use std::{
@@ -83,11 +83,7 @@ impl Sink for PostgresSink {
             match timeout(limit.saturating_sub(begun.elapsed()), statement.run(&mut tx, values)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) if state(&error) != Some("57014") || begun.elapsed() < limit => {
-                    let source = match error {
-                        // Its own words, without the driver's before them.
-                        Error::Database(error) => error.into_error(),
-                        other => other.into(),
-                    };
+                    let source = StatementError::from(error).into();
                     return Err(StatementFailed::Driver { number, source });
                 }
                 Ok(Err(_)) | Err(_) => return Err(StatementFailed::TooLong { number, limit_s }),

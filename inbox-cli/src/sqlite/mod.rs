@@ -12,10 +12,7 @@ use crate::{args::RunArgs, database::Missing, error::CliError, schema};
 use inbox_sqlite::SqliteStore;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use sink::SqliteSink;
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::Path, time::Duration};
 
 /// How long another process may hold the database before we give up.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
