@@ -79,7 +79,7 @@ pub(crate) enum EndpointError {
 }
 
 #[cfg(feature = "postgres")]
-const POSTGRES_FORM: &str = "postgres://USER:PASSWORD@HOST:PORT/DATABASE";
+const POSTGRES_FORM: &str = "postgres://USER@HOST:PORT/DATABASE";
 
 /// The schemes of PostgreSQL.
 const POSTGRES: [&str; 2] = ["postgres", "postgresql"];

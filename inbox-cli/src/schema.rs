@@ -28,7 +28,10 @@ fn failure(file: &Path, error: &StoreError) -> CliError {
     let text = error.to_string();
     if text.contains("already exists") {
         error.hint("a file that was changed is run again: write CREATE TABLE IF NOT EXISTS")
-    } else if text.contains("within a transaction") || text.contains("no transaction is active") {
+    } else if ["within a transaction", "no transaction is active", "must not commit"]
+        .iter()
+        .any(|words| text.contains(words))
+    {
         error.hint("it is run in one transaction: remove its own BEGIN and COMMIT")
     } else {
         error

@@ -15,8 +15,15 @@ const SPELLINGS: [&str; 5] = ["ssl-ca", "ssl-cert", "ssl-key", "ssl-mode", "ssl-
 const OF_TLS: [&str; 7] =
     ["sslcert", "ssl-cert", "sslkey", "ssl-key", "sslrootcert", "ssl-root-cert", "ssl-ca"];
 
+/// Whether this program can do TLS.
+const HAS_TLS: bool = cfg!(feature = "tls");
+
 /// Reads a URL. No error repeats any of it but the name of a parameter: it may hold a password.
 pub(crate) fn parse(url: &str) -> Result<PgConnectOptions, OpenError> {
+    parse_with(url, HAS_TLS)
+}
+
+fn parse_with(url: &str, has_tls: bool) -> Result<PgConnectOptions, OpenError> {
     let refuse = |reason: &str| Err(OpenError::Url { reason: reason.into() });
     if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
         return refuse("it does not begin with postgres://");
@@ -34,20 +41,20 @@ pub(crate) fn parse(url: &str) -> Result<PgConnectOptions, OpenError> {
     }
     let query = behind.split_once('?').map_or("", |(_, query)| query);
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        check_parameter(pair.split_once('=').map_or(pair, |(name, _)| name))?;
+        check_parameter(pair.split_once('=').map_or(pair, |(name, _)| name), has_tls)?;
     }
     let options =
         PgConnectOptions::from_str(url).map_err(|error| OpenError::Url { reason: one_line(&error) })?;
-    check_tls(&options)?;
+    check_mode(&options, has_tls)?;
     Ok(options)
 }
 
-fn check_parameter(name: &str) -> Result<(), OpenError> {
+fn check_parameter(name: &str, has_tls: bool) -> Result<(), OpenError> {
     let is_option = name.starts_with("options[") && name.ends_with(']');
     if !is_option && !KNOWN.split(", ").chain(SPELLINGS).any(|known| known == name) {
         return Err(OpenError::Parameter { name: name.into(), known: KNOWN });
     }
-    if cfg!(not(feature = "tls")) && OF_TLS.contains(&name) {
+    if !has_tls && OF_TLS.contains(&name) {
         return Err(OpenError::NoTls { what: name.into() });
     }
     Ok(())
@@ -55,13 +62,17 @@ fn check_parameter(name: &str) -> Result<(), OpenError> {
 
 /// Refuses a mode that insists on TLS in a program that has none; it may also come from the environment.
 pub(crate) fn check_tls(options: &PgConnectOptions) -> Result<(), OpenError> {
+    check_mode(options, HAS_TLS)
+}
+
+fn check_mode(options: &PgConnectOptions, has_tls: bool) -> Result<(), OpenError> {
     let mode = match options.get_ssl_mode() {
         PgSslMode::Require => "require",
         PgSslMode::VerifyCa => "verify-ca",
         PgSslMode::VerifyFull => "verify-full",
         _ => return Ok(()),
     };
-    if cfg!(feature = "tls") { Ok(()) } else { Err(OpenError::NoTls { what: format!("sslmode={mode}") }) }
+    if has_tls { Ok(()) } else { Err(OpenError::NoTls { what: format!("sslmode={mode}") }) }
 }
 
 #[cfg(test)]
@@ -69,7 +80,7 @@ mod tests {
     use super::*;
 
     fn refused(url: &str) -> String {
-        let error = parse(url).unwrap_err();
+        let error = parse_with(url, true).unwrap_err();
         assert!(!format!("{error} {error:?}").contains("s3"), "{error:?}");
         error.to_string()
     }
@@ -98,7 +109,6 @@ mod tests {
         }
     }
 
-    #[cfg(not(feature = "tls"))]
     #[test]
     fn tls_is_refused_where_there_is_none() {
         for (url, what) in [
@@ -106,15 +116,10 @@ mod tests {
             ("postgres://db/shop?ssl-mode=verify-full", "sslmode=verify-full"),
             ("postgres://db/shop?sslrootcert=ca.pem", "sslrootcert"),
         ] {
-            let told = refused(url);
+            let told = parse_with(url, false).unwrap_err().to_string();
             assert!(told.starts_with(what) && told.contains("feature tls"), "{told}");
+            parse_with(url, true).unwrap();
         }
-        parse("postgres://db/shop?sslmode=prefer").unwrap();
-    }
-
-    #[cfg(feature = "tls")]
-    #[test]
-    fn tls_can_be_asked_for() {
-        parse("postgres://db/shop?sslmode=verify-full&sslrootcert=ca.pem").unwrap();
+        parse_with("postgres://db/shop?sslmode=prefer", false).unwrap();
     }
 }

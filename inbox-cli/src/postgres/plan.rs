@@ -79,8 +79,8 @@ fn changed_own_table(plan: &Value) -> Option<&str> {
     match plan {
         Value::Array(parts) => parts.iter().find_map(changed_own_table),
         Value::Object(parts) => {
-            let changed =
-                (parts.get("Node Type")? == "ModifyTable").then(|| parts.get("Relation Name")).flatten();
+            let changes = parts.get("Node Type").is_some_and(|kind| kind == "ModifyTable");
+            let changed = parts.get("Relation Name").filter(|_| changes);
             let own = changed.and_then(Value::as_str).filter(|table| is_own_table(table));
             own.or_else(|| parts.values().find_map(changed_own_table))
         }
@@ -89,10 +89,11 @@ fn changed_own_table(plan: &Value) -> Option<&str> {
 }
 
 fn unsupported_type(number: usize, parameter: &str, type_name: &str) -> CliError {
-    CliError::usage(format!(
-        "--sql {number}: the parameter :{parameter} has the type {type_name}, which no value is made for; write \
-         CAST(CAST(:{parameter} AS text) AS {type_name}) in its place: {SUPPORTED}"
-    ))
+    let text = format!(
+        "--sql {number}: the parameter :{parameter} has the type {type_name}, and no value is made for that one \
+         ({SUPPORTED})"
+    );
+    CliError::usage(text).hint(&format!("write CAST(CAST(:{parameter} AS text) AS {type_name}) in its place"))
 }
 
 /// The server's words about a statement: called wrongly, unless the server is what is wrong.

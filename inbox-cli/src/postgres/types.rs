@@ -45,7 +45,7 @@ pub(crate) struct Unsupported {
 }
 
 /// All kinds, for a text that lists them.
-pub(crate) const SUPPORTED: &str = "the types are smallint, integer, bigint, numeric, real, double precision, boolean, \
+pub(crate) const SUPPORTED: &str = "only for smallint, integer, bigint, numeric, real, double precision, boolean, \
      text, varchar, char, bytea, date, time, timestamp, timestamptz, uuid, json, jsonb, enumerations, domains and \
      arrays of these";
 
