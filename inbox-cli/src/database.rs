@@ -87,6 +87,7 @@ pub(crate) enum Refusal {
     Extension,
     #[error("it changes {0}: tables whose names begin with inbox_ are inbox's own and can only be read")]
     OwnTable(String),
+    #[cfg(feature = "postgres")]
     #[error("{0} is not allowed: it is not for single messages; write it into the file of --init")]
     NotForMessages(String),
 }

@@ -147,6 +147,18 @@ fn nothing_tells_the_password() {
     }
 }
 
+#[test]
+fn who_may_not_connect_has_called_it_wrongly() {
+    let shop = shop("", "");
+    let Place::Postgres(database) = &shop.place else { panic!("not PostgreSQL") };
+    let (_, place) = database.url().split_once('@').unwrap();
+    let url = format!("postgres://inbox_nobody:{SECRET}@{place}");
+    let output = shop.inbox(&["stats", "--into", &url]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.ends_with("; check user and password\n") && !stderr.contains(SECRET), "{stderr}");
+}
+
 /// Otherwise every message would become a letter.
 #[test]
 fn missing_privileges_are_told_at_the_start() {

@@ -1,6 +1,8 @@
 //! What the tests of whole runs share: a folder with input, and a database of each kind for the effects.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
+pub mod golden;
+
 use inbox_testkit::servers::{PostgresServer, TestDatabase};
 use rusqlite::{Connection, types::ValueRef};
 use std::{
