@@ -100,6 +100,27 @@ fn a_parameter_has_one_type_in_a_statement_and_may_have_another_in_the_next() {
 }
 
 #[test]
+fn statements_without_a_plan_run_too() {
+    let schema = "CREATE TABLE t (n bigint); CREATE TABLE seen (at timestamptz NOT NULL);
+                  CREATE PROCEDURE add(n bigint) LANGUAGE sql AS 'INSERT INTO t VALUES (n)'";
+    let shop = shop(schema, "{\"id\":1,\"n\":1}\n{\"id\":2,\"n\":2}\n");
+    let args = [
+        "--sql",
+        "LOCK TABLE t IN EXCLUSIVE MODE",
+        "--sql",
+        "CALL add(:n)",
+        "--sql",
+        "DO $$ BEGIN PERFORM ':n'; INSERT INTO seen VALUES (now()); END $$",
+        "--sql",
+        "NOTIFY orders;",
+        "--sql",
+        "/* rows */ (TABLE t)",
+    ];
+    assert_eq!(run(&shop, &args), told(2, 2, 0, 0, 0, 0));
+    assert_eq!(shop.place.query("SELECT sum(n), (SELECT count(*) FROM seen) FROM t"), "3|2");
+}
+
+#[test]
 fn looking_makes_no_tables() {
     let shop = shop("", "");
     let source = ["--from", "file:orders.jsonl", "--group", "billing"];

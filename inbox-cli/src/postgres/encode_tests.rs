@@ -83,6 +83,8 @@ fn quoted(text: &str) -> String {
 fn edge_values_arrive_as_they_were_sent() {
     let session = Session::new();
     let nines = "9".repeat(100);
+    // As many digits as the server takes in binary, and the largest number.
+    let (longest, largest) = ("12".repeat(6_000), format!("9{}", "0".repeat(131_071)));
     for (type_name, json, arrives) in [
         ("bigint", "9223372036854775807", "9223372036854775807"),
         ("bigint", "-9223372036854775808", "-9223372036854775808"),
@@ -94,6 +96,9 @@ fn edge_values_arrive_as_they_were_sent() {
         ("smallint", "32767", "32767"),
         ("numeric", &nines, &nines),
         ("numeric", &format!("-{nines}.{nines}"), &format!("-{nines}.{nines}")),
+        ("numeric", &longest, &longest),
+        ("numeric", "9e131071", &largest),
+        ("numeric", &format!("1e-{}", 16_383), &format!("0.{}1", "0".repeat(16_382))),
         ("numeric", "-0.00", "0.00"),
         ("numeric", "1e-20", "0.00000000000000000001"),
         ("numeric", "12.50", "12.50"),
