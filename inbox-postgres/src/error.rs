@@ -245,6 +245,8 @@ pub(crate) fn failed(doing: &str, store: &str, error: Error) -> StoreError {
     StoreError::failed(class_of(&error), message).caused_by(error)
 }
 
+const CHECK_TLS: &str = "; check the certificates, or sslmode in the URL";
+
 /// What to do next about an error, to be written behind it.
 pub(crate) fn advice(error: &Error) -> &'static str {
     match state(error) {
@@ -259,8 +261,10 @@ pub(crate) fn advice(error: &Error) -> &'static str {
         Some("55P03") => "; another transaction holds it",
         Some("26000") => "; behind a pooler in transaction mode use transaction_pooling(true)",
         None => match error {
+            // Rustls tells of a certificate by an error of the stream.
+            Error::Io(io) if io.to_string().contains("certificate") => CHECK_TLS,
             Error::Io(_) => "; check that the server runs and can be reached",
-            Error::Tls(_) => "; check the certificates, or sslmode in the URL",
+            Error::Tls(_) => CHECK_TLS,
             _ => "",
         },
         Some(_) => "",
