@@ -5,11 +5,11 @@ cd "$(dirname "$0")/.."
 # shellcheck source=scripts/setup.sh
 . scripts/setup.sh
 
-# What rusqlite asks for.
+# What rusqlite asks for; PostgreSQL would ask for 1.94.
 need_rust 1.89
 
 say "building inbox (the first time this takes a few minutes)"
-cargo build --release --package inbox-cli
+cargo build --release --package inbox-cli --no-default-features
 inbox=${CARGO_TARGET_DIR:-target}/release/inbox
 
 folder=${CARGO_TARGET_DIR:-target}/demo

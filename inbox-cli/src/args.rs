@@ -5,6 +5,18 @@ use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use inbox_core::{Group, IdFrom, JsonPointer};
 use std::path::PathBuf;
 
+#[cfg(feature = "postgres")]
+const RUN_INTO: &str = "The database of the effects: sqlite:PATH, which is made when it is not there, or \
+    postgres://USER:PASSWORD@HOST:PORT/DATABASE, which has to be there. The password can also come from PGPASSWORD \
+    or ~/.pgpass";
+#[cfg(not(feature = "postgres"))]
+const RUN_INTO: &str = "The database of the effects: sqlite:PATH. It is made when it is not there";
+
+#[cfg(feature = "postgres")]
+const LOOK_INTO: &str = "The database: sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/DATABASE";
+#[cfg(not(feature = "postgres"))]
+const LOOK_INTO: &str = "The database: sqlite:PATH";
+
 /// The transactional inbox: one effect per message, however often it is delivered.
 #[derive(Debug, Parser)]
 #[command(name = "inbox", version, after_help = exit::HELP, max_term_width = 100)]
@@ -36,8 +48,7 @@ pub(crate) struct RunArgs {
     /// Where messages come from: file:PATH, a file of JSON lines.
     #[arg(long, value_name = "URL")]
     pub(crate) from: String,
-    /// The database of the effects: sqlite:PATH. It is made when it is not there.
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help = RUN_INTO)]
     pub(crate) into: String,
     /// The consumer group: each group gets every message once.
     #[arg(long, value_name = "NAME", value_parser = group)]
@@ -53,9 +64,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) init: Option<PathBuf>,
     /// A statement to run for every message. Several are one transaction, in this order. :name is the
-    /// payload's field of that name, always bound as a value; NULL when there is none. A number that
-    /// neither a 64-bit integer nor a double can hold exactly is bound as text; SQLite's INTEGER and REAL
-    /// columns would round it, so give such a column the type TEXT.
+    /// payload's field of that name, always bound as a value; NULL when there is none. On SQLite, a number
+    /// that neither a 64-bit integer nor a double can hold exactly is bound as text; INTEGER and REAL
+    /// columns would round it, so give such a column the type TEXT. On PostgreSQL, a value gets the type that
+    /// the statement has for it there; a message whose value cannot get it becomes a dead letter.
     #[arg(long, value_name = "SQL", required = true, allow_hyphen_values = true)]
     pub(crate) sql: Vec<String>,
     /// Takes parameter :NAME from elsewhere. SOURCE is a JSON pointer (/a/b, or nothing for the whole
@@ -67,7 +79,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "COUNT", default_value_t = 100, value_parser = value_parser!(u32).range(1..=10_000))]
     pub(crate) batch: u32,
     /// How many transactions may be at work at the same time, 1 to 64. SQLite writes one at a time; with
-    /// two, the next one is ready when it has written.
+    /// two, the next one is ready when it has written. PostgreSQL is asked for a connection for each, and for
+    /// two beside them.
     #[arg(long, value_name = "COUNT", default_value_t = 2, value_parser = value_parser!(u32).range(1..=64))]
     pub(crate) lanes: u32,
     /// How often a failing message is tried, 1 to 1000.
@@ -128,8 +141,7 @@ pub(crate) enum LogLevel {
 /// The database to look into.
 #[derive(Debug, Args)]
 pub(crate) struct IntoArgs {
-    /// The database: sqlite:PATH.
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help = LOOK_INTO)]
     pub(crate) into: String,
 }
 

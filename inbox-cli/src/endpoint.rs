@@ -1,6 +1,6 @@
 //! Where messages come from and go to, as `--from` and `--into` name it.
 
-use crate::{error::CliError, redact::redact};
+use crate::{error::CliError, redact::redact_url};
 use inbox_core::Source;
 use std::{
     fmt, io,
@@ -19,6 +19,29 @@ pub(crate) enum Origin {
 pub(crate) enum Target {
     /// `sqlite:PATH`: a database file.
     Sqlite(PathBuf),
+    /// `postgres://…`: a database on a server.
+    #[cfg(feature = "postgres")]
+    Postgres(PostgresUrl),
+}
+
+/// The URL of a PostgreSQL database, whose parts are checked. It is shown without its password.
+#[cfg(feature = "postgres")]
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct PostgresUrl(String);
+
+#[cfg(feature = "postgres")]
+impl PostgresUrl {
+    /// All of it, with the password.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+#[cfg(feature = "postgres")]
+impl fmt::Debug for PostgresUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&redact_url(&self.0))
+    }
 }
 
 /// Why an endpoint cannot be used. Its text never holds a password.
@@ -34,23 +57,40 @@ pub(crate) enum EndpointError {
     #[error("{option} {shown}: unknown scheme {scheme}; use {supported}")]
     UnknownScheme { option: &'static str, shown: String, scheme: String, supported: &'static str },
     /// There is no path behind the scheme.
-    #[error("{option} {shown} names no file; write it as {supported}")]
-    NoPath { option: &'static str, shown: String, supported: &'static str },
+    #[error("{option} {shown} names no file; write it as {form}")]
+    NoPath { option: &'static str, shown: String, form: &'static str },
     /// `scheme://host/path`.
-    #[error("{option} {shown} names a host; only local files can be used: write it as {supported}")]
-    Host { option: &'static str, shown: String, supported: &'static str },
+    #[error("{option} {shown} names a host; only local files can be used: write it as {form}")]
+    Host { option: &'static str, shown: String, form: &'static str },
     /// `sqlite::memory:`.
     #[error("{option} {shown}: a database in memory is gone when the command ends; name a file")]
     InMemory { option: &'static str, shown: String },
     /// `sqlite:file:…`: SQLite's own kind of URI, whose parameters could ask for anything.
-    #[error("{option} {shown}: a URI of SQLite's is not understood; name the file itself, as {supported}")]
-    SqliteUri { option: &'static str, shown: String, supported: &'static str },
+    #[error("{option} {shown}: a URI of SQLite's is not understood; name the file itself, as {form}")]
+    SqliteUri { option: &'static str, shown: String, form: &'static str },
+    /// `postgres:…` without a place.
+    #[cfg(feature = "postgres")]
+    #[error("{option}: write it as {POSTGRES_FORM}")]
+    NoServer { option: &'static str },
+    /// The URL of a database on a server, with something wrong in it.
+    #[cfg(feature = "postgres")]
+    #[error("{option} {shown}: {why}")]
+    Postgres { option: &'static str, shown: String, why: String },
 }
+
+#[cfg(feature = "postgres")]
+const POSTGRES_FORM: &str = "postgres://USER@HOST:PORT/DATABASE";
+
+/// The schemes of PostgreSQL.
+const POSTGRES: [&str; 2] = ["postgres", "postgresql"];
 
 /// One side of a run: what it may be.
 struct Side {
     option: &'static str,
+    /// Everything that it may be.
     supported: &'static str,
+    /// How a file is written.
+    form: &'static str,
     scheme: &'static str,
     not_built: &'static [&'static str],
 }
@@ -58,23 +98,25 @@ struct Side {
 const FROM: Side = Side {
     option: "--from",
     supported: "file:PATH",
+    form: "file:PATH",
     scheme: "file",
     not_built: &["kafka", "amqp", "amqps", "redis", "rediss"],
 };
 
 const INTO: Side = Side {
     option: "--into",
-    supported: "sqlite:PATH",
+    supported: if cfg!(feature = "postgres") { "sqlite:PATH or postgres://…" } else { "sqlite:PATH" },
+    form: "sqlite:PATH",
     scheme: "sqlite",
-    not_built: &["postgres", "postgresql"],
+    not_built: if cfg!(feature = "postgres") { &[] } else { &POSTGRES },
 };
 
 impl Side {
     fn path<'a>(&self, url: &'a str) -> Result<&'a str, EndpointError> {
-        let &Self { option, supported, scheme, not_built } = self;
-        let shown = redact(url);
+        let &Self { option, supported, form, scheme, not_built } = self;
+        let shown = redact_url(url);
         let Some((found, rest)) = url.split_once(':').filter(|(found, _)| is_scheme(found)) else {
-            let example = if url.is_empty() { supported.to_owned() } else { format!("{scheme}:{shown}") };
+            let example = if url.is_empty() { form.to_owned() } else { format!("{scheme}:{shown}") };
             let shown = if url.is_empty() { "\"\"".to_owned() } else { shown };
             return Err(EndpointError::NoScheme { option, shown, example });
         };
@@ -88,11 +130,11 @@ impl Side {
         // `file:///data/x` is the long form of `file:/data/x`.
         let path = match rest.strip_prefix("//") {
             Some(path) if path.is_empty() || path.starts_with('/') => path,
-            Some(_) => return Err(EndpointError::Host { option, shown, supported }),
+            Some(_) => return Err(EndpointError::Host { option, shown, form }),
             None => rest,
         };
         if path.is_empty() {
-            return Err(EndpointError::NoPath { option, shown, supported });
+            return Err(EndpointError::NoPath { option, shown, form });
         }
         Ok(path)
     }
@@ -145,15 +187,37 @@ fn absolute(path: &Path) -> io::Result<PathBuf> {
 impl Target {
     /// Reads the value of `--into`.
     pub(crate) fn parse(url: &str) -> Result<Self, EndpointError> {
+        #[cfg(feature = "postgres")]
+        if let Some((scheme, rest)) = url.split_once(':') {
+            let scheme = scheme.to_ascii_lowercase();
+            if POSTGRES.contains(&scheme.as_str()) {
+                return Self::postgres(format!("{scheme}:{rest}"), rest);
+            }
+        }
         let path = INTO.path(url)?;
-        let Side { option, supported, .. } = INTO;
+        let Side { option, form, .. } = INTO;
         if path.starts_with(":memory:") || (path.starts_with("file:") && path.contains("mode=memory")) {
-            return Err(EndpointError::InMemory { option, shown: redact(url) });
+            return Err(EndpointError::InMemory { option, shown: redact_url(url) });
         }
         if path.starts_with("file:") {
-            return Err(EndpointError::SqliteUri { option, shown: redact(url), supported });
+            return Err(EndpointError::SqliteUri { option, shown: redact_url(url), form });
         }
         Ok(Self::Sqlite(path.into()))
+    }
+
+    #[cfg(feature = "postgres")]
+    fn postgres(url: String, rest: &str) -> Result<Self, EndpointError> {
+        let option = INTO.option;
+        if !rest.starts_with("//") {
+            // Nothing of it is shown: where its password is, nobody knows.
+            return Err(EndpointError::NoServer { option });
+        }
+        match inbox_postgres::PostgresStore::options(&url) {
+            Ok(_) => Ok(Self::Postgres(PostgresUrl(url))),
+            Err(error) => {
+                Err(EndpointError::Postgres { option, shown: redact_url(&url), why: error.to_string() })
+            }
+        }
     }
 }
 
@@ -161,14 +225,6 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => write!(f, "file:{}", path.display()),
-        }
-    }
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
         }
     }
 }
@@ -216,9 +272,29 @@ mod tests {
         assert!(Origin::File(folder.path().join("no/orders.jsonl")).source().is_err());
     }
 
+    #[cfg(not(feature = "postgres"))]
     #[test]
     fn a_refusal_does_not_print_the_password() {
         let refused = Target::parse("postgres://bob:secret@db/shop").unwrap_err().to_string();
         assert_eq!(refused, "--into postgres://bob:***@db/shop: this build has no postgres; use sqlite:PATH");
+    }
+
+    #[cfg(feature = "postgres")]
+    #[test]
+    fn urls_of_servers_are_checked_and_never_told_with_their_password() {
+        for url in ["postgres://bob:s3@db:1/shop?application_name=a", "postgresql://db/shop"] {
+            let target = Target::parse(url).unwrap();
+            assert!(!format!("{target:?}").contains("s3"), "{target:?}");
+        }
+        for (url, told) in [
+            ("postgres:bob:s3@db/shop", "write it as postgres://USER"),
+            ("postgres://bob:s3 x@db/shop?colour=red", "***@db/shop?colour=red: the URL of the PostgreSQL"),
+            ("postgres://bob:12/s3@db/shop", "in a password write / as %2F"),
+            ("postgresql://bob:s3@db:x/shop", "cannot be read"),
+        ] {
+            let refused = Target::parse(url).unwrap_err();
+            assert!(refused.to_string().contains(told), "{refused}");
+            assert!(!format!("{refused} {refused:?}").contains("s3"), "{refused:?}");
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 mod admin;
 mod args;
+mod database;
 mod decimal;
 mod effect;
 mod endpoint;
@@ -15,6 +16,8 @@ mod output;
 mod params;
 mod parse;
 mod payload;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod prepare;
 mod progress;
 mod records;
@@ -23,18 +26,16 @@ mod report;
 mod run;
 mod schema;
 mod signals;
-mod sink;
 mod source;
 mod sqlite;
-mod store;
 mod tables;
-mod value;
 
 use args::{Cli, Command};
 use error::CliError;
 use exit::Exit;
 use parse::Parsed;
 use std::process::ExitCode;
+use tables::Look;
 
 fn main() -> ExitCode {
     let exit = run().unwrap_or_else(|error| {
@@ -59,9 +60,9 @@ fn run() -> Result<Exit, CliError> {
 async fn dispatch(cli: Cli) -> Result<Exit, CliError> {
     match cli.command {
         Command::Run(args) => run::run(*args).await,
-        Command::Dead(command) => tables::dead(command).await,
-        Command::Conflicts(command) => tables::conflicts(command).await,
-        Command::Checkpoint(command) => tables::checkpoint(command).await,
-        Command::Stats(args) => tables::stats(args).await,
+        Command::Dead(command) => tables::look(Look::Dead(command)).await,
+        Command::Conflicts(command) => tables::look(Look::Conflicts(command)).await,
+        Command::Checkpoint(command) => tables::look(Look::Checkpoint(command)).await,
+        Command::Stats(args) => tables::look(Look::Stats(args)).await,
     }
 }

@@ -1,13 +1,31 @@
 //! From a message to the values of the SQL's parameters.
 
 use crate::{
+    database::number_of,
     payload::{Fields, Payload},
     source::{MessagePart, ParamMapping, ParamSource},
-    value::Value,
 };
 use bytes::Bytes;
 use inbox_core::{Group, JsonPointer, Message};
 use serde_json::value::RawValue;
+use std::borrow::Cow;
+
+/// What a message has for a parameter. Every kind of database makes values of its own of it.
+#[derive(Debug, Clone)]
+pub(crate) enum Found<'m> {
+    /// It has none.
+    Nothing,
+    /// A piece of the payload, as it was written.
+    Json(&'m RawValue),
+    /// The payload, the key or a header: text, most often.
+    Bytes(&'m Bytes),
+    /// A part that is always text.
+    Text(Cow<'m, str>),
+    /// A part that is a number.
+    Number(u64),
+    /// A time, in milliseconds since 1970-01-01 UTC.
+    TimestampMs(i64),
+}
 
 /// What to read for each parameter.
 #[derive(Debug)]
@@ -72,20 +90,25 @@ pub(crate) enum Undecodable {
     /// The payload is not JSON.
     #[error("the payload is not JSON: {why}")]
     NotJson { why: serde_json::Error },
-    /// A string holds half of a surrogate pair.
+    /// What was found is nothing that could be bound.
     #[error("the value of :{param}: {why}")]
-    BadString { param: String, why: serde_json::Error },
+    BadValue { param: String, why: String },
 }
 
 impl ParamPlan {
-    /// Plans how to read `names`, the parameters of all statements, each once and without the colon.
+    /// Plans how to read `names`, the parameters of all statements without the colon. A name may stand
+    /// there more than once, when different values are made of what is found.
     pub(crate) fn build(names: &[String], mappings: &[ParamMapping]) -> Result<Self, PlanError> {
         for (n, ParamMapping { name, .. }) in mappings.iter().enumerate() {
             if mappings.iter().take(n).any(|earlier| earlier.name == *name) {
                 return Err(PlanError::Twice { name: name.clone() });
             }
             if !names.contains(name) {
-                return Err(PlanError::Unused { name: name.clone(), known: names.to_vec() });
+                let mut known = Vec::new();
+                for name in names {
+                    number_of(&mut known, name.clone());
+                }
+                return Err(PlanError::Unused { name: name.clone(), known });
             }
         }
         let mut fields = Fields::default();
@@ -105,8 +128,14 @@ impl ParamPlan {
         Ok(Self { params, fields })
     }
 
-    /// The values for one message, in the order of the names.
-    pub(crate) fn bind(&self, message: &Message, group: &Group) -> Result<Vec<Value>, Undecodable> {
+    /// The values for one message, in the order of the names. `make` is told which of them it makes, and of
+    /// what.
+    pub(crate) fn bind<V, E: ToString>(
+        &self,
+        message: &Message,
+        group: &Group,
+        make: impl Fn(usize, Found<'_>) -> Result<V, E>,
+    ) -> Result<Vec<V>, Undecodable> {
         let document = match message.payload() {
             Some(bytes) if self.params.iter().any(|param| param.read.needs_payload()) => {
                 let text = std::str::from_utf8(bytes)
@@ -116,24 +145,14 @@ impl ParamPlan {
             }
             _ => None,
         };
-        self.params
-            .iter()
-            .map(|param| match &param.read {
-                Read::Header(name) => Ok(message.headers().get(name).map_or(Value::Null, Value::from_bytes)),
-                Read::Message(part) => Ok(part.of(message, group)),
-                Read::Field(slot) => match &document {
-                    None => Err(Undecodable::NoPayload { param: param.name.clone() }),
-                    Some((_, Payload::Other(found))) => {
-                        Err(Undecodable::NotObject { param: param.name.clone(), found })
-                    }
-                    Some((_, Payload::Object(found))) => param.value(found.get(*slot).copied().flatten()),
-                },
-                Read::Document | Read::Pointer { .. } => match &document {
-                    None => Ok(Value::Null),
-                    Some((text, payload)) => param.value(param.read.find(text, payload)?),
-                },
+        let values = self.params.iter().enumerate().map(|(number, param)| {
+            let found = param.find(message, group, document.as_ref())?;
+            make(number, found).map_err(|why| {
+                let (param, why) = (param.name.clone(), why.to_string());
+                Undecodable::BadValue { param, why }
             })
-            .collect()
+        });
+        values.collect()
     }
 }
 
@@ -148,9 +167,30 @@ fn pointer_read(pointer: &JsonPointer, fields: &mut Fields) -> Read {
 }
 
 impl Param {
-    fn value(&self, raw: Option<&RawValue>) -> Result<Value, Undecodable> {
-        raw.map_or(Ok(Value::Null), Value::from_json)
-            .map_err(|why| Undecodable::BadString { param: self.name.clone(), why })
+    fn find<'m>(
+        &self,
+        message: &'m Message,
+        group: &Group,
+        document: Option<&(&'m str, Payload<'m>)>,
+    ) -> Result<Found<'m>, Undecodable> {
+        let raw = match &self.read {
+            Read::Header(name) => {
+                return Ok(message.headers().get(name).map_or(Found::Nothing, Found::Bytes));
+            }
+            Read::Message(part) => return Ok(part.of(message, group)),
+            Read::Field(slot) => match document {
+                None => return Err(Undecodable::NoPayload { param: self.name.clone() }),
+                Some((_, Payload::Other(found))) => {
+                    return Err(Undecodable::NotObject { param: self.name.clone(), found });
+                }
+                Some((_, Payload::Object(found))) => found.get(*slot).copied().flatten(),
+            },
+            Read::Document | Read::Pointer { .. } => match document {
+                None => None,
+                Some((text, payload)) => self.read.find(text, payload)?,
+            },
+        };
+        Ok(raw.map_or(Found::Nothing, Found::Json))
     }
 }
 
@@ -176,21 +216,20 @@ impl Read {
 }
 
 impl MessagePart {
-    fn of(self, message: &Message, group: &Group) -> Value {
-        let bytes = |bytes: Option<&Bytes>| bytes.map_or(Value::Null, Value::from_bytes);
+    fn of<'m>(self, message: &'m Message, group: &Group) -> Found<'m> {
+        let text = |text: &'m str| Found::Text(Cow::Borrowed(text));
         match self {
-            Self::Id => Value::Text(message.id().to_owned()),
-            Self::Key => bytes(message.key()),
-            Self::Position => message.position().map_or(Value::Null, |position| Value::from_u64(position.at)),
-            Self::Partition => Value::Integer(message.partition().number.into()),
-            Self::Source => Value::Text(message.partition().source.as_str().to_owned()),
-            Self::Timestamp => message.timestamp_ms().map_or(Value::Null, Value::Integer),
-            Self::Payload => bytes(message.payload()),
-            Self::Type => match &message.inbound().message_type {
-                Some(name) => Value::Text(name.to_string()),
-                None => Value::Null,
-            },
-            Self::IdempotencyKey => Value::Text(message.idempotency_key(group)),
+            Self::Id => text(message.id()),
+            Self::Key => message.key().map_or(Found::Nothing, Found::Bytes),
+            Self::Position => {
+                message.position().map_or(Found::Nothing, |position| Found::Number(position.at))
+            }
+            Self::Partition => Found::Number(message.partition().number.into()),
+            Self::Source => text(message.partition().source.as_str()),
+            Self::Timestamp => message.timestamp_ms().map_or(Found::Nothing, Found::TimestampMs),
+            Self::Payload => message.payload().map_or(Found::Nothing, Found::Bytes),
+            Self::Type => message.inbound().message_type.as_deref().map_or(Found::Nothing, text),
+            Self::IdempotencyKey => Found::Text(Cow::Owned(message.idempotency_key(group))),
         }
     }
 }

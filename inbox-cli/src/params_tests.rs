@@ -1,4 +1,5 @@
 use super::*;
+use crate::sqlite::Value;
 use inbox_core::{ClaimKey, Fingerprint, Inbound, MessageId, Partition, Position, Scope, Source};
 
 fn group() -> Group {
@@ -22,9 +23,13 @@ fn plan(names: &[&str], mappings: &[&str]) -> Result<ParamPlan, PlanError> {
     ParamPlan::build(&names, &mappings)
 }
 
+fn values(plan: &ParamPlan, message: &Message) -> Result<Vec<Value>, Undecodable> {
+    plan.bind(message, &group(), |_, found| Value::from_found(found))
+}
+
 fn bind(names: &[&str], mappings: &[&str], payload: &str) -> Result<Vec<Value>, String> {
     let plan = plan(names, mappings).unwrap();
-    plan.bind(&message(Some(payload.as_bytes())), &group()).map_err(|error| error.to_string())
+    values(&plan, &message(Some(payload.as_bytes()))).map_err(|error| error.to_string())
 }
 
 fn text(text: &str) -> Value {
@@ -94,11 +99,11 @@ fn a_payload_without_fields_is_undecodable_only_when_fields_are_asked_for() {
     assert_eq!(bind(&["a"], &["a=/1"], "5").unwrap(), [Value::Null]);
 
     let by_name = plan(&["a"], &[]).unwrap();
-    let tombstone = by_name.bind(&message(None), &group()).unwrap_err().to_string();
+    let tombstone = values(&by_name, &message(None)).unwrap_err().to_string();
     assert_eq!(tombstone, "the message has no payload; :a is a field of it");
     let by_pointer = plan(&["a"], &["a=/x"]).unwrap();
-    assert_eq!(by_pointer.bind(&message(None), &group()).unwrap(), [Value::Null]);
-    let not_text = by_pointer.bind(&message(Some(b"{\"y\":\"\xff\"}")), &group()).unwrap_err();
+    assert_eq!(values(&by_pointer, &message(None)).unwrap(), [Value::Null]);
+    let not_text = values(&by_pointer, &message(Some(b"{\"y\":\"\xff\"}"))).unwrap_err();
     assert_eq!(not_text.to_string(), "the payload is not UTF-8 behind its first 6 bytes");
 }
 

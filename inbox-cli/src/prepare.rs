@@ -4,38 +4,17 @@ use crate::{
     args::RunArgs,
     endpoint::{Origin, Target},
     error::CliError,
-    schema,
-    sink::Sink,
     source::ParamSource,
-    sqlite,
-    store::{self, Missing},
 };
 use inbox_core::IdFrom;
 use inbox_file::FileBroker;
-use inbox_sqlite::SqliteStore;
 
-/// What a run needs.
-#[derive(Debug)]
-pub(crate) struct Prepared {
-    pub(crate) broker: FileBroker,
-    pub(crate) store: SqliteStore,
-    pub(crate) sink: Sink,
-}
-
-/// Opens both ends, makes the tables, and checks the SQL against them.
-pub(crate) async fn prepare(args: &RunArgs) -> Result<Prepared, CliError> {
+/// Opens the source, and reads where the effects go. Nothing is made yet.
+pub(crate) fn ends(args: &RunArgs) -> Result<(FileBroker, Target), CliError> {
     let origin = Origin::parse(&args.from).map_err(|error| CliError::usage(error.to_string()))?;
     let target = Target::parse(&args.into).map_err(|error| CliError::usage(error.to_string()))?;
     check_headers(args, &origin)?;
-    // Before the database, which would be made.
-    let broker = broker(args, &origin)?;
-    let Target::Sqlite(path) = target;
-    let store = store::open(path.clone(), Missing::Create).await?;
-    if let Some(file) = &args.init {
-        schema::apply(&store, file).await?;
-    }
-    let sink = Sink::prepare(&mut sqlite::open(&path)?, &args.sql, &args.params, args.handler_timeout_s)?;
-    Ok(Prepared { broker, store, sink })
+    Ok((broker(args, &origin)?, target))
 }
 
 fn broker(args: &RunArgs, origin: &Origin) -> Result<FileBroker, CliError> {

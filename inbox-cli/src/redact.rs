@@ -20,6 +20,15 @@ pub(crate) fn redact(text: &str) -> String {
     out
 }
 
+/// Hides the password of a text that is one URL as a whole: what ends a URL elsewhere belongs to it here.
+pub(crate) fn redact_url(url: &str) -> String {
+    let Some(at) = url.find("://") else { return url.to_owned() };
+    let (scheme, rest) = url.split_at(at + 3);
+    let mut out = scheme.to_owned();
+    push_url(&mut out, rest);
+    out
+}
+
 fn push_url(out: &mut String, url: &str) {
     let rest = match url.rsplit_once('@') {
         Some((user, rest)) => {
@@ -61,7 +70,13 @@ fn is_secret(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::redact;
+    use super::{redact, redact_url};
+
+    #[test]
+    fn a_password_with_a_space_is_hidden_in_a_url() {
+        assert_eq!(redact_url("postgres://bob:se cr'et@db/shop"), "postgres://bob:***@db/shop");
+        assert_eq!(redact_url("file:a b"), "file:a b");
+    }
 
     #[test]
     fn passwords_are_hidden_and_the_rest_is_kept() {

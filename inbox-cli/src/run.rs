@@ -2,21 +2,22 @@
 
 use crate::{
     args::{LogLevel, OnFailure, ReportFormat, RunArgs},
+    database::Sink,
     effect,
+    endpoint::Target,
     error::CliError,
     exit::Exit,
-    logging, output,
-    prepare::{Prepared, prepare},
+    logging, output, prepare,
     progress::{Progress, Seen},
-    redact::redact,
+    redact::redact_url,
     report::{Counts, Report},
     signals::Signals,
+    sqlite,
 };
 use inbox_core::{
     Exhausted, RetryPolicy, RunError, Runner, RunnerBuilder, Summary, TxLimits, Work, with_state,
 };
 use inbox_file::{FileBroker, FileProgress};
-use inbox_sqlite::SqliteStore;
 use std::{
     io::{self, IsTerminal as _},
     sync::Arc,
@@ -28,17 +29,38 @@ const READ_AHEAD_BATCHES: usize = 4;
 /// The least room for messages that are read and not finished.
 const IN_FLIGHT_BYTES_MIN: usize = 16 * 1024 * 1024;
 
-/// Runs until the source ends, something fails or a signal comes.
+/// Opens both ends, makes the tables, checks the SQL against them, and runs.
 pub(crate) async fn run(args: RunArgs) -> Result<Exit, CliError> {
-    let prepared = prepare(&args).await?;
+    // The source before the database, which may be made.
+    let (broker, target) = prepare::ends(&args)?;
+    match target {
+        Target::Sqlite(path) => {
+            let (store, sink) = sqlite::prepare(&path, &args).await?;
+            run_into(args, broker, store, sink).await
+        }
+        #[cfg(feature = "postgres")]
+        Target::Postgres(url) => {
+            let (store, sink) = crate::postgres::prepare(&url, &args).await?;
+            run_into(args, broker, store, sink).await
+        }
+    }
+}
+
+/// Runs until the source ends, something fails or a signal comes.
+async fn run_into<S: Sink>(
+    args: RunArgs,
+    broker: FileBroker,
+    store: S::Store,
+    sink: S,
+) -> Result<Exit, CliError> {
     let signals =
         Signals::listen().map_err(|error| CliError::failed("listening for signals").caused_by(&error))?;
     let terminal = io::stderr().is_terminal();
     let progress = Progress::choose(args.quiet, terminal);
     logging::start(if args.quiet { LogLevel::Error } else { args.log }, progress.bar(), terminal);
 
-    let file = prepared.broker.progress();
-    let builder = runner(&args, prepared);
+    let file = broker.progress();
+    let builder = runner(&args, broker, store, sink);
     #[cfg(feature = "probe-kill")]
     let builder = match crate::kill::KillAt::from_environment()? {
         Some(kill) => builder.probe(kill),
@@ -50,7 +72,12 @@ pub(crate) async fn run(args: RunArgs) -> Result<Exit, CliError> {
         let (counters, file) = (Arc::clone(&counters), file.clone());
         move || Seen { counts: counts(counters.read()), done: file.delivered_to(), total: file.total() }
     });
-    tracing::info!("reading {} into {} for group {}", redact(&args.from), redact(&args.into), args.group);
+    tracing::info!(
+        "reading {} into {} for group {}",
+        redact_url(&args.from),
+        redact_url(&args.into),
+        args.group
+    );
     let started = Instant::now();
     let ended = runner.run_until(signals.first()).await;
     showing.finish();
@@ -68,13 +95,15 @@ pub(crate) async fn run(args: RunArgs) -> Result<Exit, CliError> {
     Ok(signals.exit().unwrap_or(Exit::Done))
 }
 
-fn runner(
+fn runner<S: Sink>(
     args: &RunArgs,
-    Prepared { broker, store, sink }: Prepared,
-) -> RunnerBuilder<FileBroker, Work<SqliteStore>> {
+    broker: FileBroker,
+    store: S::Store,
+    sink: S,
+) -> RunnerBuilder<FileBroker, Work<S::Store>> {
     let (batch, lanes) = (size(args.batch), size(args.lanes));
     let timeout = Duration::from_secs(args.handler_timeout_s);
-    // SQLite's statements block: only the database itself can stop one.
+    // Where statements block, only the database itself can stop one.
     let mut limits = TxLimits::default();
     limits.statement_timeout = timeout;
     let exhausted = match args.on_failure {
@@ -85,14 +114,14 @@ fn runner(
         .broker(broker)
         .store(store)
         .checkpoints()
-        .handler(with_state(Arc::new(sink), effect::apply))
+        .handler(with_state(Arc::new(sink), effect::apply::<S>))
         .id_from(args.id.clone())
         .batch_max(batch)
         .lanes(lanes)
         .in_flight_max(batch.saturating_mul(lanes).saturating_mul(READ_AHEAD_BATCHES))
         .in_flight_bytes_max(size(args.line_bytes_max).saturating_mul(2).max(IN_FLIGHT_BYTES_MIN))
         .retry(RetryPolicy::default().attempts_max(args.attempts).exhausted(exhausted))
-        .handler_timeout(timeout)
+        .handler_timeout(timeout + S::GRACE)
         .shutdown_timeout(Duration::from_secs(args.shutdown_timeout_s))
         .tx_limits(limits)
 }

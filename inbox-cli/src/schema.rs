@@ -1,13 +1,12 @@
 //! `--init`: the SQL that makes the tables, run before the messages are.
 
-use crate::error::CliError;
+use crate::{database::Database, error::CliError};
 use inbox_core::{FaultClass, StoreError};
-use inbox_sqlite::SqliteStore;
 use std::path::Path;
 
 /// Runs the file in one transaction, unless it was run on this database before: the same command is run
 /// again and again.
-pub(crate) async fn apply(store: &SqliteStore, file: &Path) -> Result<(), CliError> {
+pub(crate) async fn apply(store: &impl Database, file: &Path) -> Result<(), CliError> {
     let doing = || CliError::usage(format!("reading --init {}", file.display()));
     let hint = "name a file of SQL statements";
     // Reading a pipe could wait for ever, and the file is needed again by the next run.
@@ -29,7 +28,10 @@ fn failure(file: &Path, error: &StoreError) -> CliError {
     let text = error.to_string();
     if text.contains("already exists") {
         error.hint("a file that was changed is run again: write CREATE TABLE IF NOT EXISTS")
-    } else if text.contains("within a transaction") || text.contains("no transaction is active") {
+    } else if ["within a transaction", "no transaction is active", "must not commit"]
+        .iter()
+        .any(|words| text.contains(words))
+    {
         error.hint("it is run in one transaction: remove its own BEGIN and COMMIT")
     } else {
         error

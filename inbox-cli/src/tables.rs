@@ -3,62 +3,81 @@
 use crate::{
     admin,
     args::{CheckpointArgs, CheckpointCommand, ConflictsCommand, DeadCommand, StatsArgs},
+    database::{Database, Missing},
     endpoint::{Origin, Target},
     error::CliError,
     exit::Exit,
-    output,
-    store::{self, Missing},
+    output, sqlite,
 };
 use inbox_core::Source;
-use inbox_sqlite::SqliteStore;
 
-/// `inbox dead`.
-pub(crate) async fn dead(command: DeadCommand) -> Result<Exit, CliError> {
-    let text = match command {
-        DeadCommand::List(args) => admin::dead_list(&open(&args.database.into).await?, &args).await?,
-        DeadCommand::Show { letter_id, database, format } => {
-            admin::dead_show(&open(&database.into).await?, letter_id, format.output).await?
-        }
+/// A command that looks into a database.
+#[derive(Debug)]
+pub(crate) enum Look {
+    Dead(DeadCommand),
+    Conflicts(ConflictsCommand),
+    Checkpoint(CheckpointCommand),
+    Stats(StatsArgs),
+}
+
+/// Opens the database, which has to be there: looking must not make an empty one.
+pub(crate) async fn look(command: Look) -> Result<Exit, CliError> {
+    if let Some(of) = command.checkpoint_args() {
+        // Before the database is opened: a mistake in it is told at once.
+        source(of)?;
+    }
+    let target = Target::parse(command.database_url()).map_err(|error| CliError::usage(error.to_string()))?;
+    let text = match target {
+        Target::Sqlite(path) => command.text(&sqlite::open(path, Missing::Refuse).await?).await?,
+        #[cfg(feature = "postgres")]
+        Target::Postgres(url) => command.text(&crate::postgres::open_to_look(&url).await?).await?,
     };
-    done(&text)
+    output::print(&text).map(|()| Exit::Done)
 }
 
-/// `inbox conflicts`.
-pub(crate) async fn conflicts(command: ConflictsCommand) -> Result<Exit, CliError> {
-    let ConflictsCommand::List(args) = command;
-    done(&admin::conflicts_list(&open(&args.database.into).await?, &args).await?)
-}
+impl Look {
+    fn database_url(&self) -> &str {
+        let database = match self {
+            Self::Dead(DeadCommand::List(args)) | Self::Conflicts(ConflictsCommand::List(args)) => {
+                &args.database
+            }
+            Self::Dead(DeadCommand::Show { database, .. }) => database,
+            Self::Checkpoint(CheckpointCommand::Show { of, .. } | CheckpointCommand::Reset { of }) => {
+                &of.database
+            }
+            Self::Stats(args) => &args.database,
+        };
+        &database.into
+    }
 
-/// `inbox checkpoint`.
-pub(crate) async fn checkpoint(command: CheckpointCommand) -> Result<Exit, CliError> {
-    let text = match command {
-        CheckpointCommand::Show { of, format } => {
-            let source = source(&of)?;
-            admin::checkpoint_show(&open(&of.database.into).await?, &of.group, &source, format.output).await?
+    fn checkpoint_args(&self) -> Option<&CheckpointArgs> {
+        match self {
+            Self::Checkpoint(CheckpointCommand::Show { of, .. } | CheckpointCommand::Reset { of }) => {
+                Some(of)
+            }
+            _ => None,
         }
-        CheckpointCommand::Reset { of } => {
-            let source = source(&of)?;
-            admin::checkpoint_reset(&open(&of.database.into).await?, &of.group, &source).await?
+    }
+
+    /// What is to be said.
+    async fn text(self, store: &impl Database) -> Result<String, CliError> {
+        match self {
+            Self::Dead(DeadCommand::List(args)) => admin::dead_list(store, &args).await,
+            Self::Dead(DeadCommand::Show { letter_id, format, .. }) => {
+                admin::dead_show(store, letter_id, format.output).await
+            }
+            Self::Conflicts(ConflictsCommand::List(args)) => admin::conflicts_list(store, &args).await,
+            Self::Checkpoint(CheckpointCommand::Show { of, format }) => {
+                admin::checkpoint_show(store, &of.group, &source(&of)?, format.output).await
+            }
+            Self::Checkpoint(CheckpointCommand::Reset { of }) => {
+                admin::checkpoint_reset(store, &of.group, &source(&of)?).await
+            }
+            Self::Stats(args) => admin::stats(store, args.format.output).await,
         }
-    };
-    done(&text)
-}
-
-/// `inbox stats`.
-pub(crate) async fn stats(args: StatsArgs) -> Result<Exit, CliError> {
-    done(&admin::stats(&open(&args.database.into).await?, args.format.output).await?)
-}
-
-fn done(text: &str) -> Result<Exit, CliError> {
-    output::print(text).map(|()| Exit::Done)
+    }
 }
 
 fn source(of: &CheckpointArgs) -> Result<Source, CliError> {
     Origin::parse(&of.from).map_err(|error| CliError::usage(error.to_string()))?.source()
-}
-
-/// Opens a database that is there: looking must not make an empty one.
-async fn open(into: &str) -> Result<SqliteStore, CliError> {
-    let Target::Sqlite(path) = Target::parse(into).map_err(|error| CliError::usage(error.to_string()))?;
-    store::open(path, Missing::Refuse).await
 }

@@ -5,45 +5,9 @@
 // Helpers outside of test functions unwrap too.
 #![allow(clippy::unwrap_used)]
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-    process::{Command, Output},
-};
+mod common;
 
-/// Stands for the folder of a case, in arguments and in golden files.
-const DIR: &str = "DIR";
-
-/// The options of a run that works, but for what a case adds or replaces.
-const FROM: [&str; 2] = ["--from", "file:DIR/orders.jsonl"];
-const INTO: [&str; 2] = ["--into", "sqlite:DIR/shop.db"];
-const GROUP: [&str; 2] = ["--group", "billing"];
-const INIT: [&str; 2] = ["--init", "DIR/schema.sql"];
-const SQL: [&str; 2] = ["--sql", "INSERT INTO invoices VALUES (:order_id, :amount)"];
-
-/// The arguments of a run: `more` behind the options that it does not give itself.
-fn run(more: &[&str]) -> Vec<String> {
-    let mut args = vec!["run"];
-    for option in [FROM, INTO, GROUP, INIT, SQL] {
-        if !more.contains(&option[0]) {
-            args.extend(option);
-        }
-    }
-    args.extend(more);
-    args.into_iter().map(str::to_owned).collect()
-}
-
-fn args(args: &[&str]) -> Vec<String> {
-    args.iter().map(|arg| (*arg).to_owned()).collect()
-}
-
-/// A run without one of its options.
-fn without(option: &str) -> Vec<String> {
-    let mut args = run(&[]);
-    let at = args.iter().position(|arg| arg == option).unwrap();
-    args.drain(at..at + 2);
-    args
-}
+use common::golden::{DIR, args, check, fixtures, inbox, run, without};
 
 fn cases() -> Vec<(&'static str, Vec<String>)> {
     vec![
@@ -56,7 +20,6 @@ fn cases() -> Vec<(&'static str, Vec<String>)> {
         ("from-without-scheme", run(&["--from", "orders.jsonl"])),
         ("from-unknown-scheme", run(&["--from", "ftp://host/orders.jsonl"])),
         ("from-not-in-this-build", run(&["--from", "kafka://bob:secret@broker/orders"])),
-        ("into-not-in-this-build", run(&["--into", "postgres://bob:secret@db/shop"])),
         ("into-memory", run(&["--into", "sqlite::memory:"])),
         ("into-memory-uri", run(&["--into", "sqlite:file:shop?mode=memory"])),
         ("into-uri", run(&["--into", "sqlite:file:shop.db?mode=rw"])),
@@ -116,57 +79,10 @@ fn cases() -> Vec<(&'static str, Vec<String>)> {
 
 #[test]
 fn wrong_invocations_are_told_in_one_line() {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    let mut wrong = Vec::new();
-    for (name, args) in cases() {
+    check("golden", cases(), |name, args| {
         let folder = fixtures();
         let dir = folder.path().to_str().unwrap();
-        let output = inbox(dir, &args);
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(stderr.lines().count(), 1, "{name}: {stderr}");
-        assert!(output.stdout.is_empty(), "{name} wrote to stdout");
-        let exit = output.status.code().unwrap();
-        let told = format!("exit {exit}\n{}", stderr.replace(dir, DIR));
-        wrong.extend(differs(&golden.join(name).with_extension("txt"), &told));
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-#[test]
-fn no_golden_file_is_left_over() {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    let cases = cases();
-    for entry in fs::read_dir(golden).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_stem().unwrap().to_str().unwrap();
-        assert!(cases.iter().any(|(case, _)| *case == name), "{} belongs to no case", path.display());
-    }
-}
-
-fn differs(path: &PathBuf, told: &str) -> Option<String> {
-    if env::var_os("UPDATE_GOLDEN").is_some() {
-        fs::write(path, told).unwrap();
-        return None;
-    }
-    let expected = fs::read_to_string(path).unwrap_or_default();
-    (expected != told).then(|| format!("{}\nexpected: {expected}\nfound: {told}", path.display()))
-}
-
-fn fixtures() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let file = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-    file("orders.jsonl", "{\"id\":\"o-1\",\"order_id\":1,\"amount\":100}\n");
-    file("schema.sql", "CREATE TABLE invoices (order_id BIGINT NOT NULL, amount BIGINT NOT NULL);");
-    file("bad.sql", "CREATE TABLE invoices (order_id BIGINT);\nCREATE TABEL other (a);");
-    #[cfg(unix)]
-    assert!(Command::new("mkfifo").arg(folder.path().join("pipe")).status().unwrap().success());
-    // An empty file is an empty database.
-    file("other.db", "");
-    fs::create_dir(folder.path().join("folder")).unwrap();
-    folder
-}
-
-fn inbox(dir: &str, args: &[String]) -> Output {
-    let args = args.iter().map(|arg| arg.replace(DIR, dir));
-    Command::new(env!("CARGO_BIN_EXE_inbox")).args(args).env_remove("RUST_BACKTRACE").output().unwrap()
+        let output = inbox(name, args.iter().map(|arg| arg.replace(DIR, dir)));
+        output.replace(dir, DIR)
+    });
 }

@@ -5,6 +5,7 @@ use sqlx::{
     Error,
     postgres::{PgDatabaseError, PgSeverity},
 };
+use std::fmt;
 
 /// A database that could not be connected to, or that cannot keep the store's promises.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +30,22 @@ pub enum OpenError {
     Url {
         /// The parser's words on one line, without the URL.
         reason: String,
+    },
+    /// The URL has a parameter that is not known.
+    #[error("the URL of the PostgreSQL database has the unknown parameter {name:?}; there are {known}")]
+    Parameter {
+        /// The parameter.
+        name: String,
+        /// Those that there are, besides `options[NAME]`.
+        known: &'static str,
+    },
+    /// TLS is asked for, and this program has none.
+    #[error(
+        "{what} needs TLS, which this program was built without: build it with the cargo feature tls, or leave that out"
+    )]
+    NoTls {
+        /// What asks for it.
+        what: String,
     },
     /// The server could not be reached, or refused.
     #[error("cannot connect to {place}: {reason}{advice}")]
@@ -107,6 +124,42 @@ pub enum OpenError {
         source: Box<Error>,
     },
 }
+
+/// An error of a handler's statement in the server's words and with its SQLSTATE, on one line.
+/// [`PostgresStore`](crate::PostgresStore) knows what it means, as it does of sqlx's error itself, whose text
+/// also has the line of the server's source, which tells nobody anything.
+///
+/// ```
+/// # use inbox_postgres::{StatementError, sqlx::{PgConnection, query}};
+/// # async fn statement(tx: &mut PgConnection) -> Result<(), inbox_core::Failure> {
+/// query("DELETE FROM carts").execute(tx).await.map_err(StatementError::from)?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct StatementError(Error);
+
+impl StatementError {
+    /// sqlx's error.
+    pub fn driver(&self) -> &Error {
+        &self.0
+    }
+}
+
+impl From<Error> for StatementError {
+    fn from(error: Error) -> Self {
+        Self(error)
+    }
+}
+
+impl fmt::Display for StatementError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&one_line(&self.0))
+    }
+}
+
+// Its text tells everything: it has no source.
+impl std::error::Error for StatementError {}
 
 /// PostgreSQL's own error, if it is one.
 pub(crate) fn database_error(error: &Error) -> Option<&PgDatabaseError> {
@@ -192,6 +245,8 @@ pub(crate) fn failed(doing: &str, store: &str, error: Error) -> StoreError {
     StoreError::failed(class_of(&error), message).caused_by(error)
 }
 
+const CHECK_TLS: &str = "; check the certificates, or sslmode in the URL";
+
 /// What to do next about an error, to be written behind it.
 pub(crate) fn advice(error: &Error) -> &'static str {
     match state(error) {
@@ -206,8 +261,10 @@ pub(crate) fn advice(error: &Error) -> &'static str {
         Some("55P03") => "; another transaction holds it",
         Some("26000") => "; behind a pooler in transaction mode use transaction_pooling(true)",
         None => match error {
+            // Rustls tells of a certificate by an error of the stream.
+            Error::Io(io) if io.to_string().contains("certificate") => CHECK_TLS,
             Error::Io(_) => "; check that the server runs and can be reached",
-            Error::Tls(_) => "; check the certificates, or sslmode in the URL",
+            Error::Tls(_) => CHECK_TLS,
             _ => "",
         },
         Some(_) => "",

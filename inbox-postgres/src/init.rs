@@ -2,7 +2,7 @@
 
 use crate::{
     PostgresStore,
-    error::{database_error, one_line},
+    error::{class_of, database_error, one_line},
     statements::query,
 };
 use inbox_core::{FaultClass, StoreError};
@@ -56,5 +56,10 @@ fn script_failed(script: &str, error: Error) -> StoreError {
         place.unwrap_or_default(),
         one_line(&error)
     );
-    StoreError::failed(FaultClass::Permanent, message).caused_by(error)
+    // The script is to blame, unless the server or another transaction is.
+    let class = match class_of(&error) {
+        class @ (FaultClass::Outage | FaultClass::Contention) => class,
+        _ => FaultClass::Permanent,
+    };
+    StoreError::failed(class, message).caused_by(error)
 }

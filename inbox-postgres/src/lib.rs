@@ -60,8 +60,8 @@
 //! [`InboxStore`](inbox_core::InboxStore), [`Letters`](inbox_core::Letters),
 //! [`Inspect`](inbox_core::Inspect), [`Checkpoints`](inbox_core::Checkpoints),
 //! [`StoredInbox`](inbox_core::StoredInbox) and [`AttemptLog`](inbox_core::AttemptLog);
-//! [`PostgresOptions`] are its settings, [`OpenError`] what can be wrong with the server, and [`PostgresTx`]
-//! an open transaction. [`PostgresStore::claim_in`] is for transactions of your own.
+//! [`PostgresOptions`] are its settings, [`OpenError`] what can be wrong with the server, [`StatementError`] what
+//! went wrong with a statement, and [`PostgresTx`] an open transaction. [`PostgresStore::claim_in`] is for transactions of your own.
 //!
 //! `docs/postgres.md` tells what the store needs from the server: privileges, poolers, tables.
 
@@ -80,8 +80,9 @@ mod statements;
 mod store;
 mod stored;
 mod tx;
+mod url;
 
-pub use error::OpenError;
+pub use error::{OpenError, StatementError};
 pub use options::{Isolation, PostgresOptions};
 pub use sqlx;
 pub use store::PostgresStore;

@@ -1,8 +1,8 @@
 //! How a store is connected.
 
-use crate::{OpenError, PostgresStore, schema};
+use crate::{OpenError, PostgresStore, schema, url};
 use sqlx::{ConnectOptions as _, postgres::PgConnectOptions};
-use std::{str::FromStr as _, time::Duration};
+use std::time::Duration;
 
 /// How much of what others do at the same time a transaction sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -65,10 +65,7 @@ impl From<PgConnectOptions> for PostgresOptions {
 
 impl PostgresOptions {
     pub(crate) fn parse(url: &str) -> Result<Self, OpenError> {
-        // The parser's words do not repeat the URL, which may hold a password.
-        let connect = PgConnectOptions::from_str(url)
-            .map_err(|error| OpenError::Url { reason: crate::error::one_line(&error) })?;
-        Ok(Self::from(connect))
+        url::parse(url).map(Self::from)
     }
 
     /// The schema of the store's tables, made if it is missing: 1 to 63 of `a-z`, `0-9` and `_`, the first

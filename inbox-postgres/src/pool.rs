@@ -313,7 +313,7 @@ impl Look<'_> {
             if value == "off" && !self.accept_lost_commits {
                 let why = format!(
                     "{setting} is off, so a crash of the server can lose messages that were acknowledged; \
-                     turn it on, or say accept_lost_commits(true)"
+                     turn it on (programs can accept that by accept_lost_commits(true))"
                 );
                 return Some((why, false));
             }

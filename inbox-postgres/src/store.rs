@@ -1,12 +1,13 @@
 //! The store: its connections, and the transactions on them.
 
 use crate::{
-    OpenError, PostgresOptions, PostgresTx,
+    OpenError, PostgresOptions, PostgresTx, StatementError,
     claims::{self, Mode, lock_timeout_ms, whole_ms},
     commit,
     error::{class_of, class_of_database, failed},
     pool::Pool,
     statements::{Statements, query},
+    url,
 };
 use async_trait::async_trait;
 use inbox_core::{
@@ -56,7 +57,8 @@ impl PostgresStore {
     /// comes from the environment variables of PostgreSQL's own clients (`PGUSER`, `PGPASSWORD`, …).
     ///
     /// # Errors
-    /// [`OpenError::Url`].
+    /// [`OpenError::Url`]; [`OpenError::Parameter`] for a parameter that is not known, and
+    /// [`OpenError::NoTls`] where TLS is asked for without the feature `tls`.
     pub fn options(url: &str) -> Result<PostgresOptions, OpenError> {
         PostgresOptions::parse(url)
     }
@@ -71,6 +73,7 @@ impl PostgresStore {
 
     pub(crate) async fn open(options: PostgresOptions) -> Result<Self, OpenError> {
         options.check_names()?;
+        url::check_tls(&options.connect)?;
         let (prefix, isolation) = (options.prefix.clone(), options.isolation.as_sql());
         let is_named = !options.transaction_pooling;
         let pool = Arc::new(Pool::new(options));
@@ -303,6 +306,9 @@ impl InboxStore for PostgresStore {
     fn classify(&self, error: &(dyn Error + 'static)) -> FaultClass {
         if let Some(error) = error.downcast_ref::<sqlx::Error>() {
             return class_of(error);
+        }
+        if let Some(error) = error.downcast_ref::<StatementError>() {
+            return class_of(error.driver());
         }
         error.downcast_ref::<PgDatabaseError>().map_or(FaultClass::HandlerFault, class_of_database)
     }

@@ -5,9 +5,11 @@
 mod common;
 
 use common::Database;
-use inbox_core::{Claim, ClaimKey, ClaimRequest, Fingerprint, Group, InboxStore, MessageId, Scope, TxLimits};
+use inbox_core::{
+    Claim, ClaimKey, ClaimRequest, FaultClass, Fingerprint, Group, InboxStore, MessageId, Scope, TxLimits,
+};
 use inbox_postgres::{
-    Isolation, OpenError, PostgresStore,
+    Isolation, OpenError, PostgresStore, StatementError,
     sqlx::{Connection as _, query, query_scalar},
 };
 use inbox_testkit::servers::PostgresServer;
@@ -116,6 +118,32 @@ async fn errors_of_connecting_are_one_line_without_secrets() {
         let text = format!("{error} {error:?}");
         assert!(!text.contains("s3cret") && !error.to_string().contains('\n'), "{text}");
     }
+}
+
+/// A script that is wrong is told from a server that went away.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_goes_away_under_a_script_is_an_outage() {
+    let database = Database::new().await;
+    let store = database.open().await;
+    for (script, class) in [
+        ("SELECT nothing", FaultClass::Permanent),
+        ("SELECT pg_terminate_backend(pg_backend_pid())", FaultClass::Outage),
+    ] {
+        assert_eq!(store.apply_init(script).await.unwrap_err().class(), Some(class), "{script}");
+    }
+}
+
+/// The words of the server, and the same meaning.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_error_is_what_the_drivers_error_is() {
+    let database = Database::new().await;
+    let store = database.open().await;
+    let failed = query("INSERT INTO effects (what) VALUES (NULL)").execute(&mut database.look().await).await;
+    let error = StatementError::from(failed.unwrap_err());
+    assert_eq!(store.classify(&error), store.classify(error.driver()));
+    assert_eq!(store.classify(&error), FaultClass::Permanent);
+    let told = "null value in column \"what\" of relation \"effects\" violates not-null constraint (23502)";
+    assert_eq!(error.to_string(), told);
 }
 
 /// What docs/postgres.md grants is enough, and makes no tables.

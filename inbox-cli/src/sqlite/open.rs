@@ -1,17 +1,9 @@
-//! Opening the store that `--into` names.
+//! Opening a SQLite store.
 
-use crate::{error::CliError, sqlite};
+use super::has_inbox_tables;
+use crate::{database::Missing, error::CliError};
 use inbox_sqlite::{OpenError, SqliteStore};
 use std::path::PathBuf;
-
-/// What to do when there is no database, or none with the tables of inbox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Missing {
-    /// Make one.
-    Create,
-    /// Say so.
-    Refuse,
-}
 
 /// Opens a SQLite database with the tables of inbox.
 pub(crate) async fn open(path: PathBuf, missing: Missing) -> Result<SqliteStore, CliError> {
@@ -29,7 +21,7 @@ pub(crate) async fn open(path: PathBuf, missing: Missing) -> Result<SqliteStore,
     }
     let place = doing.clone();
     let open = move || {
-        if missing == Missing::Refuse && !sqlite::has_inbox_tables(&path)? {
+        if missing == Missing::Refuse && !has_inbox_tables(&path)? {
             return Err(CliError::usage(format!(
                 "{place} has no inbox tables: run `inbox run {place}` first"
             )));

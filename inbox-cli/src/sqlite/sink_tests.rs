@@ -9,19 +9,19 @@ fn database() -> Connection {
     connection
 }
 
-fn sink(connection: &mut Connection, sql: &[&str], params: &[&str]) -> Result<Sink, String> {
+fn sink(connection: &mut Connection, sql: &[&str], params: &[&str]) -> Result<SqliteSink, String> {
     let sql: Vec<_> = sql.iter().map(|sql| (*sql).to_owned()).collect();
     let params: Vec<_> = params.iter().map(|text| text.parse().unwrap()).collect();
-    Sink::prepare(connection, &sql, &params, 30).map_err(|error| error.to_string())
+    SqliteSink::prepare(connection, &sql, &params, 30).map_err(|error| error.to_string())
 }
 
-fn run(connection: &Connection, sink: &Sink, payload: &str) -> Result<(), StatementFailed> {
+fn run(connection: &Connection, sink: &SqliteSink, payload: &str) -> Result<(), StatementFailed> {
     let partition = Partition { source: Source::new("test"), number: 0 };
     let inbound = Inbound::new(partition, Some(Bytes::copy_from_slice(payload.as_bytes())));
     let claim = ClaimKey { scope: Scope::default(), id: MessageId::new("m").unwrap() };
     let message = Message::new(claim, Fingerprint::of_payload(Some(payload.as_bytes())), inbound);
     let values = sink.values(&message, &Group::new("g").unwrap()).unwrap();
-    sink.apply(connection, &values)
+    sink.run(connection, &values)
 }
 
 fn read(connection: &Connection, sql: &str) -> Vec<String> {

@@ -1,17 +1,34 @@
-//! The command's own connection to a SQLite database: on it the SQL is checked before a run.
+//! SQLite: the command's own connection to a database, on which the SQL is checked before a run.
 
-use crate::{error::CliError, value::Value};
-use rusqlite::{
-    Connection, ErrorCode, OpenFlags, ToSql,
-    types::{ToSqlOutput, ValueRef},
-};
+mod open;
+mod sink;
+mod value;
+
+pub(crate) use open::open;
+#[cfg(test)]
+pub(crate) use value::Value;
+
+use crate::{args::RunArgs, database::Missing, error::CliError, schema};
+use inbox_sqlite::SqliteStore;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use sink::SqliteSink;
 use std::{path::Path, time::Duration};
 
 /// How long another process may hold the database before we give up.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Opens the database, makes the tables, and checks the SQL against them.
+pub(crate) async fn prepare(path: &Path, args: &RunArgs) -> Result<(SqliteStore, SqliteSink), CliError> {
+    let store = open(path.to_path_buf(), Missing::Create).await?;
+    if let Some(file) = &args.init {
+        schema::apply(&store, file).await?;
+    }
+    let sink = SqliteSink::prepare(&mut connect(path)?, &args.sql, &args.params, args.handler_timeout_s)?;
+    Ok((store, sink))
+}
+
 /// Opens a database that is there.
-pub(crate) fn open(path: &Path) -> Result<Connection, CliError> {
+fn connect(path: &Path) -> Result<Connection, CliError> {
     let doing = || format!("opening --into sqlite:{}", path.display());
     // Not as a URI: `?` and `%` in a path mean themselves.
     let flags =
@@ -26,7 +43,7 @@ pub(crate) fn open(path: &Path) -> Result<Connection, CliError> {
 
 /// Whether the tables of inbox are in a database that is there. It does not write: a store would make
 /// them. A file that is no database passes: opening the store tells that better.
-pub(crate) fn has_inbox_tables(path: &Path) -> Result<bool, CliError> {
+fn has_inbox_tables(path: &Path) -> Result<bool, CliError> {
     let look = || {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags)?;
@@ -42,7 +59,7 @@ pub(crate) fn has_inbox_tables(path: &Path) -> Result<bool, CliError> {
 }
 
 /// The error for a call of SQLite's: called wrongly, unless the database or the disk is what is wrong.
-pub(crate) fn failure(doing: impl Into<String>, error: &rusqlite::Error) -> CliError {
+fn failure(doing: impl Into<String>, error: &rusqlite::Error) -> CliError {
     let hint = match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             Some("another process is writing to it: try again when it has ended")
@@ -59,21 +76,9 @@ pub(crate) fn failure(doing: impl Into<String>, error: &rusqlite::Error) -> CliE
 }
 
 /// SQLite's own words, without the SQL, which the reader has just typed.
-pub(crate) fn text(error: &rusqlite::Error) -> String {
+fn text(error: &rusqlite::Error) -> String {
     match error {
         rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
         other => other.to_string(),
-    }
-}
-
-impl ToSql for Value {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::Borrowed(match self {
-            Self::Null => ValueRef::Null,
-            Self::Integer(number) => ValueRef::Integer(*number),
-            Self::Real(number) => ValueRef::Real(*number),
-            Self::Text(text) => ValueRef::Text(text.as_bytes()),
-            Self::Blob(bytes) => ValueRef::Blob(bytes),
-        }))
     }
 }

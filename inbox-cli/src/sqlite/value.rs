@@ -1,7 +1,11 @@
-//! Values on their way from a message into SQL, of no driver's type.
+//! Values on their way from a message into SQLite, which takes any value in any column.
 
-use crate::decimal::Decimal;
+use crate::{decimal::Decimal, params::Found};
 use bytes::Bytes;
+use rusqlite::{
+    ToSql,
+    types::{ToSqlOutput, ValueRef},
+};
 use serde_json::value::RawValue;
 
 /// A value that can be bound to a parameter.
@@ -20,11 +24,26 @@ pub(crate) enum Value {
 }
 
 impl Value {
+    /// The value of what a message has.
+    ///
+    /// # Errors
+    /// When a string has an escape that is no character (half of a surrogate pair).
+    pub(crate) fn from_found(found: Found<'_>) -> Result<Self, serde_json::Error> {
+        Ok(match found {
+            Found::Nothing => Self::Null,
+            Found::Json(raw) => Self::from_json(raw)?,
+            Found::Bytes(bytes) => Self::from_bytes(bytes),
+            Found::Text(text) => Self::Text(text.into_owned()),
+            Found::Number(number) => Self::from_u64(number),
+            Found::TimestampMs(ms) => Self::Integer(ms),
+        })
+    }
+
     /// The value of a piece of JSON. Objects and arrays become their text as it was written.
     ///
     /// # Errors
     /// When a string has an escape that is no character (half of a surrogate pair).
-    pub(crate) fn from_json(raw: &RawValue) -> Result<Self, serde_json::Error> {
+    fn from_json(raw: &RawValue) -> Result<Self, serde_json::Error> {
         let text = raw.get();
         Ok(match text.as_bytes().first() {
             Some(b'n') | None => Self::Null,
@@ -55,7 +74,7 @@ impl Value {
     }
 
     /// Text where the bytes are text, otherwise the bytes.
-    pub(crate) fn from_bytes(bytes: &Bytes) -> Self {
+    fn from_bytes(bytes: &Bytes) -> Self {
         match std::str::from_utf8(bytes) {
             Ok(text) => Self::Text(text.to_owned()),
             Err(_) => Self::Blob(bytes.clone()),
@@ -63,8 +82,20 @@ impl Value {
     }
 
     /// A number that may be beyond an `i64`.
-    pub(crate) fn from_u64(number: u64) -> Self {
+    fn from_u64(number: u64) -> Self {
         i64::try_from(number).map_or_else(|_| Self::Text(number.to_string()), Self::Integer)
+    }
+}
+
+impl ToSql for Value {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null => ValueRef::Null,
+            Self::Integer(number) => ValueRef::Integer(*number),
+            Self::Real(number) => ValueRef::Real(*number),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Blob(bytes) => ValueRef::Blob(bytes),
+        }))
     }
 }
 
