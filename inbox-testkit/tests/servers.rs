@@ -129,14 +129,19 @@ fn servers_that_exist_are_used_and_not_ended() {
 fn a_server_that_does_not_answer_is_a_failure_that_names_its_variable() {
     let nobody = format!("127.0.0.1:{}", inbox_testkit::servers::free_port());
     let said = |panicked: std::thread::Result<()>| *panicked.unwrap_err().downcast::<String>().unwrap();
+    let url = format!("postgres://postgres:secret@{nobody}/postgres");
+    let postgres = said(std::thread::spawn(move || drop(PostgresServer::existing(url))).join());
     let url = format!("redis://:secret@{nobody}/");
     let redis = said(std::thread::spawn(move || drop(RedisServer::existing(url))).join());
     let url = format!("amqp://guest:secret@{nobody}/%2f");
     let rabbit = said(std::thread::spawn(move || drop(RabbitServer::existing(url))).join());
     let kafka = said(std::thread::spawn(move || drop(KafkaServer::existing(nobody))).join());
-    for (said, variable) in
-        [(redis, "INBOX_TEST_REDIS_URL"), (rabbit, "INBOX_TEST_RABBITMQ_URL"), (kafka, "INBOX_TEST_KAFKA")]
-    {
+    for (said, variable) in [
+        (postgres, "INBOX_TEST_POSTGRES_URL"),
+        (redis, "INBOX_TEST_REDIS_URL"),
+        (rabbit, "INBOX_TEST_RABBITMQ_URL"),
+        (kafka, "INBOX_TEST_KAFKA"),
+    ] {
         assert!(said.contains("does not answer") && said.contains(variable), "{said}");
         assert!(!said.contains("secret") && said.lines().count() == 1, "{said}");
     }
@@ -184,6 +189,39 @@ nothing_is_left_after_a_panic! {
     nothing_is_left_of_kafka_after_a_panic: KafkaServer,
 }
 
+/// This test program again, for one of its tests alone.
+fn program_of(test: &str, variable: &str, value: &str) -> Command {
+    let mut program = Command::new(std::env::current_exe().unwrap());
+    program.args(["--exact", test, "--nocapture"]).env(variable, value);
+    for url in ["INBOX_TEST_REDIS_URL", "INBOX_TEST_RABBITMQ_URL", "INBOX_TEST_KAFKA"] {
+        program.env_remove(url);
+    }
+    program
+}
+
+/// In the program where nothing is installed: what it asks for.
+const ASKS_FOR: &str = "INBOX_TEST_ASKS_FOR";
+
+#[test]
+fn a_missing_server_is_a_failure_that_says_what_to_install() {
+    match std::env::var(ASKS_FOR).as_deref() {
+        Ok("Redis") => drop(RedisServer::shared()),
+        Ok(_) => drop(KafkaServer::shared()),
+        Err(_) => {
+            for (server, install) in [
+                ("Redis", "apt-get install redis-server"),
+                ("Kafka", "apt-get install default-jre-headless maven"),
+            ] {
+                let test = "a_missing_server_is_a_failure_that_says_what_to_install";
+                let ended = program_of(test, ASKS_FOR, server).env("PATH", "").output().unwrap();
+                assert!(!ended.status.success());
+                let said = String::from_utf8_lossy(&ended.stderr);
+                assert!(said.lines().any(|line| line.contains(server) && line.contains(install)), "{said}");
+            }
+        }
+    }
+}
+
 /// In the program that is to be killed.
 const VICTIM: &str = "INBOX_TEST_VICTIM";
 
@@ -198,9 +236,7 @@ fn nothing_is_left_of_a_program_that_is_killed() {
         std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
         return;
     }
-    let mut program = Command::new(std::env::current_exe().unwrap());
-    program.args(["--exact", "nothing_is_left_of_a_program_that_is_killed", "--nocapture"]);
-    program.env(VICTIM, "1").env_remove("INBOX_TEST_REDIS_URL").env_remove("INBOX_TEST_RABBITMQ_URL");
+    let mut program = program_of("nothing_is_left_of_a_program_that_is_killed", VICTIM, "1");
     let mut program = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let said = BufReader::new(program.stdout.take().unwrap()).lines().map(Result::unwrap);
     let said: Vec<String> = said.take_while(|line| line != "ready").collect();

@@ -96,6 +96,7 @@ impl<K: Kind> Server<K> {
     pub fn existing(address: String) -> Self {
         let kind = K::of_somebody_else();
         if let Err(error) = kind.greet(&address) {
+            let error = error.lines().map(str::trim).collect::<Vec<_>>().join(" ");
             panic!(
                 "the {} that exists does not answer: {error}; start it, or unset {} for a private one",
                 K::NAME,
