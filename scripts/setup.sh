@@ -57,8 +57,29 @@ need_component() {
     rustup component add "$1"
 }
 
-# PostgreSQL's programs, for the tests that start servers of their own. A run that is pointed at a server
-# needs only psql.
+# install_server PACKAGE WHAT: as install_package, but Debian's package starts no server of the system, which nobody
+# needs here: the tests start their own. A policy of the host's about that stays as it is.
+install_server() {
+    (
+        policy=/usr/sbin/policy-rc.d
+        if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null && [ ! -e "$policy" ] && [ ! -L "$policy" ]; then
+            trap 'rm -f "$policy"' EXIT
+            printf '#!/bin/sh\nexit 101\n' >"$policy"
+            chmod 755 "$policy"
+        fi
+        install_package "$1" "$2" "for the tests on a real server"
+    )
+}
+
+# The servers that the tests start for themselves. Where a variable points a run at a server that exists, only
+# what speaks to it is needed.
+need_servers() {
+    need_postgres
+    need_redis
+    need_rabbitmq
+    need_kafka
+}
+
 need_postgres() {
     if [ -n "${INBOX_TEST_POSTGRES_URL:-}" ]; then
         need_command psql postgresql-client "for the tests on the server of INBOX_TEST_POSTGRES_URL"
@@ -67,10 +88,49 @@ need_postgres() {
     if compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null; then
         return
     fi
-    # Debian's package would start a server of the system, which nobody needs here.
+    # Nor a cluster of the system.
     if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null && [ ! -e /etc/postgresql-common/createcluster.conf ]; then
         mkdir -p /etc/postgresql-common
         echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
     fi
-    install_package postgresql PostgreSQL "for the tests on a real server"
+    install_server postgresql PostgreSQL
+}
+
+need_redis() {
+    if [ -n "${INBOX_TEST_REDIS_URL:-}" ]; then
+        need_command redis-cli redis-tools "for the tests on the server of INBOX_TEST_REDIS_URL"
+        return
+    fi
+    if command -v redis-server >/dev/null && command -v redis-cli >/dev/null; then
+        return
+    fi
+    install_server redis-server Redis
+}
+
+need_rabbitmq() {
+    if [ -n "${INBOX_TEST_RABBITMQ_URL:-}" ]; then
+        return
+    fi
+    # Debian's folder, which is not on the path, or any other system's way.
+    if [ -e /usr/lib/rabbitmq/bin/rabbitmq-server ] || command -v rabbitmq-server >/dev/null; then
+        return
+    fi
+    install_server rabbitmq-server RabbitMQ
+}
+
+# Java, and the jars of the broker, which Maven fetches once per user.
+need_kafka() {
+    if [ -n "${INBOX_TEST_KAFKA:-}" ]; then
+        return
+    fi
+    local java_min=17 version jars
+    need_command java default-jre-headless "for the tests on Kafka"
+    need_command mvn maven "fetches Kafka for the tests"
+    need_command flock util-linux "fetches Kafka for the tests"
+    version=$(java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1)
+    if [ "${version:-0}" -lt "$java_min" ]; then
+        fail "Java ${version:-of unknown version} is too old for Kafka, $java_min or newer is needed: install a newer one, or set INBOX_TEST_KAFKA"
+    fi
+    jars=$(sh inbox-testkit/kafka/fetch.sh inbox-testkit/kafka/pom.xml) || fail "Maven could not fetch Kafka: see above"
+    say "Kafka for the tests is in $jars"
 }

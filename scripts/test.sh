@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 # What sqlx asks for; inbox-core itself is content with 1.85.
 need_rust 1.94
 need_command strace strace "for the tests that kill real processes between system calls"
-need_postgres
+need_servers
 need_component rustfmt fmt
 need_component clippy clippy
 

@@ -16,6 +16,7 @@
 //! - [`ClaimElsewhere`], [`LyingCommit`], [`TwistedClaims`], [`SpoiltStore`], [`SpoiltBroker`] and
 //!   [`Cumulative::PlantedHighest`] are planted faults: a suite that lets them pass is blind.
 //! - `servers` (a feature) has private servers and a proxy, for tests of backends against real ones.
+//! - [`scaled`] makes the long tests of a run longer or shorter.
 //! - [`conformance`] holds the clauses of store abilities as tests, for the stores' own crates to call.
 //!
 //! All of it is deterministic: time is tokio's, randomness is a seeded generator handed in.
@@ -58,6 +59,7 @@ mod memory;
 mod oracle;
 mod recording;
 mod saboteurs;
+mod scale;
 #[cfg(feature = "servers")]
 pub mod servers;
 pub mod simulation;
@@ -88,3 +90,4 @@ pub use saboteurs::{
     BrokerFault, ClaimElsewhere, Late, LyingCommit, SpoiltAck, SpoiltBroker, SpoiltStore, StoreFault,
     TwistedClaims,
 };
+pub use scale::scaled;

@@ -11,12 +11,20 @@
 // These are helpers of tests: what goes wrong is a panic with a message for people.
 #![allow(clippy::panic)]
 
+mod kafka;
 mod ports;
 mod postgres;
 mod process;
 mod proxy;
+mod rabbitmq;
+mod redis;
+mod server;
 
+pub use kafka::{Kafka, KafkaServer};
 pub use ports::free_port;
-pub use postgres::{PostgresServer, TestDatabase};
+pub use postgres::{Postgres, PostgresServer, TestDatabase};
 pub use process::ServerProcess;
 pub use proxy::{Cut, TcpProxy};
+pub use rabbitmq::{Rabbit, RabbitServer};
+pub use redis::{Redis, RedisServer};
+pub use server::Server;

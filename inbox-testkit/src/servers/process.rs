@@ -25,8 +25,12 @@ trap '' INT TERM HUP
 pid=
 while read -r line; do pid=$line; done
 if [ -n "$pid" ]; then
-    children=$(ps -A -o pid= -o ppid= | awk -v parent="$pid" '$2 == parent { print $1 }')
-    kill -9 $pid $children 2>/dev/null
+    family=$(ps -A -o pid= -o ppid= | awk -v root="$pid" '
+        { parent[$1] = $2 }
+        END { for (pid in parent) { at = pid
+            while (at != root && (at in parent)) at = parent[at]
+            if (at == root) print pid } }')
+    kill -9 $pid $family 2>/dev/null
 fi
 rm -rf "$1"
 "#;
@@ -66,6 +70,8 @@ pub struct ServerProcess {
     folder: TempDir,
     run_as: Option<RunAs>,
     child: Option<Child>,
+    /// How long the log was when the process was started, in bytes.
+    log_before: usize,
     watcher: Child,
     /// Closed by the end of this process.
     lifeline: ChildStdin,
@@ -96,7 +102,7 @@ impl ServerProcess {
             .spawn()
             .unwrap_or_else(|error| panic!("starting the watcher of {name}: {error}"));
         let lifeline = watcher.stdin.take().unwrap_or_else(|| panic!("the watcher has an input"));
-        Self { name, folder, run_as, child: None, watcher, lifeline }
+        Self { name, folder, run_as, child: None, log_before: 0, watcher, lifeline }
     }
 
     /// Where everything of this server is.
@@ -111,9 +117,21 @@ impl ServerProcess {
 
     /// The last lines of the log.
     pub fn log_end(&self) -> String {
-        let log = std::fs::read_to_string(self.log_path()).unwrap_or_default();
+        let log = self.log();
+        let log = String::from_utf8_lossy(&log);
         let lines: Vec<&str> = log.lines().collect();
         lines[lines.len().saturating_sub(20)..].join("\n")
+    }
+
+    /// Whether the log has this text, since the process was started the last time.
+    pub(super) fn said(&self, text: &str) -> bool {
+        let log = self.log();
+        String::from_utf8_lossy(log.get(self.log_before..).unwrap_or_default()).contains(text)
+    }
+
+    fn log(&self) -> Vec<u8> {
+        // There is none before the first start.
+        std::fs::read(self.log_path()).unwrap_or_default()
     }
 
     /// The number of the process, while it runs.
@@ -132,11 +150,12 @@ impl ServerProcess {
         command
     }
 
-    /// Starts the server; its output goes to the log.
+    /// Starts the server; its output is added to the log.
     ///
     /// # Panics
     /// When it cannot be started.
-    pub(super) fn start(&mut self, mut command: Command) {
+    pub(super) fn start(&mut self, command: &mut Command) {
+        self.log_before = self.log().len();
         let log = OpenOptions::new().create(true).append(true).open(self.log_path());
         let log = log.unwrap_or_else(|error| panic!("the log of {}: {error}", self.name));
         let errors: File =
@@ -151,8 +170,8 @@ impl ServerProcess {
     /// Whether the process is there. One that ended is forgotten.
     pub fn is_running(&mut self) -> bool {
         let ended = self.child.as_mut().is_none_or(|child| !matches!(child.try_wait(), Ok(None)));
-        if ended {
-            self.child = None;
+        if ended && self.child.take().is_some() {
+            self.forget();
         }
         !ended
     }
@@ -170,23 +189,27 @@ impl ServerProcess {
         }
     }
 
-    /// Kills the process and its children, as `kill -9` does, and waits until they are gone.
+    /// The number may soon be another process's: it is no longer the watcher's to kill.
+    fn forget(&mut self) {
+        let _watcher_is_gone = writeln!(self.lifeline);
+    }
+
+    /// Kills the process and all that come from it, as `kill -9` does, and waits until they are gone.
     pub fn kill(&mut self) {
         let Some(mut child) = self.child.take() else { return };
-        let everybody: Vec<u32> = std::iter::once(child.id()).chain(children_of(child.id())).collect();
+        let everybody: Vec<u32> = std::iter::once(child.id()).chain(descendants_of(child.id())).collect();
         for &pid in &everybody {
             send(pid, Signal::KILL);
         }
         let _ended = child.wait();
-        // The number may soon be another process's: it is no longer the watcher's to kill.
-        let _watcher_is_gone = writeln!(self.lifeline);
+        self.forget();
         let asked = Instant::now();
         while everybody[1..].iter().any(|&pid| is_alive(pid)) && asked.elapsed() < END_MAX {
             thread::sleep(LOOK_PAUSE);
         }
     }
 
-    /// Stops the process and its children where they are: connections stay open and nobody answers.
+    /// Stops the process and all that come from it where they are: connections stay open and nobody answers.
     pub fn pause(&mut self) {
         self.signal_everybody(Signal::STOP);
     }
@@ -205,7 +228,7 @@ impl ServerProcess {
     fn signal_everybody(&self, signal: Signal) {
         self.signal(signal);
         // The parent has stopped, so it has no further children.
-        for child in self.pid().map(children_of).unwrap_or_default() {
+        for child in self.pid().map(descendants_of).unwrap_or_default() {
             send(child, signal);
         }
     }
@@ -215,7 +238,8 @@ impl Drop for ServerProcess {
     fn drop(&mut self) {
         self.kill();
         if thread::panicking() {
-            let kept = std::env::temp_dir().join(format!("inbox-{}-{}.log", self.name, std::process::id()));
+            // Its folder's name, which nobody else has, and beside it.
+            let kept = self.folder.path().with_extension("log");
             if std::fs::copy(self.log_path(), &kept).is_ok() {
                 let _nobody_listens =
                     writeln!(std::io::stderr(), "the log of {}: {}", self.name, kept.display());
@@ -245,15 +269,23 @@ fn is_alive(pid: u32) -> bool {
     !state.trim().is_empty() && !state.trim_start().starts_with('Z')
 }
 
-/// The processes that this one started.
-fn children_of(parent: u32) -> Vec<u32> {
-    let parent = parent.to_string();
-    let child_in = |line: &str| {
-        let mut fields = line.split_whitespace();
-        let pid = fields.next()?.parse().ok()?;
-        (fields.next()? == parent).then_some(pid)
+/// The processes that this one started, and that those started.
+fn descendants_of(root: u32) -> Vec<u32> {
+    let listed = ps(&["-A", "-o", "pid=", "-o", "ppid="]);
+    let pair = |line: &str| {
+        let mut fields = line.split_whitespace().map(str::parse::<u32>);
+        Some((fields.next()?.ok()?, fields.next()?.ok()?))
     };
-    ps(&["-A", "-o", "pid=", "-o", "ppid="]).lines().filter_map(child_in).collect()
+    let pairs: Vec<(u32, u32)> = listed.lines().filter_map(pair).collect();
+    let mut family = vec![root];
+    let mut looked_at = 0;
+    while let Some(&of) = family.get(looked_at) {
+        let children = pairs.iter().filter(|&&(pid, parent)| parent == of && !family.contains(&pid));
+        let children: Vec<u32> = children.map(|&(pid, _)| pid).collect();
+        family.extend(children);
+        looked_at += 1;
+    }
+    family.split_off(1)
 }
 
 fn ps(arguments: &[&str]) -> String {
