@@ -36,6 +36,7 @@ mod runner_middleware;
 mod runner_order;
 mod runner_rebalance;
 mod runner_router;
+mod runner_setbacks;
 mod runner_shutdown;
 mod runner_strategies;
 mod runner_suspects;

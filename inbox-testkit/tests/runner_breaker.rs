@@ -100,6 +100,20 @@ async fn behind_an_open_breaker_a_good_message_is_found() {
     assert_eq!((summary.applied, summary.dead_letters), (1, 3));
 }
 
+/// The first of the two has used up its attempts when the second opens the breaker.
+#[tokio::test(start_paused = true)]
+async fn what_was_given_up_in_the_unit_that_opened_it_is_tried_again() {
+    let rig = Rig::with(&["a0", "b0"]);
+    let downstream = Downstream::default();
+    let asked = downstream.clone();
+    let (_stop, run, _) = start(rig.builder(move |_, _| asked.act(Act::Permanent)).breaker_after(2));
+    pass(HOUR).await;
+    assert!(rig.letters().is_empty(), "{:?}", rig.letters());
+    downstream.heal();
+    let summary = balanced(ends(run).await.unwrap().unwrap());
+    assert_eq!((summary.applied, summary.dead_letters), (2, 0));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_ends_a_run_whose_breaker_is_open() {
     let rig = rig_with(8);

@@ -274,6 +274,45 @@ fn a_failure_acquits() {
     assert_eq!(site.applied(), ["a1"]);
 }
 
+/// Before anything else comes of it: a process that dies while it waits for its retry has not died of it.
+#[test]
+fn a_failure_acquits_at_once() {
+    let site = Site::with(&["a-bad"]);
+    for _ in 0..2 {
+        assert!(site.life(site.handling(site.with_log(), if_bad(Act::Die))).is_none());
+    }
+    assert_eq!(site.marks("a-bad"), 1);
+    live(async {
+        let policy = RetryPolicy::default().backoff(Backoff::new(HOUR, HOUR));
+        let runner = site.handling(site.with_log(), if_bad(Act::Fail)).retry(policy).build().unwrap();
+        let counters = runner.counters();
+        let run = tokio::spawn(runner.run());
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!((counters.read().failed_attempts, site.letters().len()), (1, 0));
+        run.abort();
+    });
+    assert_eq!(site.marks("a-bad"), 0);
+}
+
+#[test]
+fn without_suspects_the_log_is_not_asked() {
+    let site = Site::with(&["a1", "b1"]);
+    let plan = CrashPlan::of([]);
+    live(async {
+        let runner = Runner::builder("billing")
+            .broker(site.queue.connect())
+            .store(CrashStore::new(site.database.store(), &plan))
+            .attempt_log("host-7")
+            .handler(|_: Message, _: Tx<CrashStore<MemoryStore>>| async { Ok::<_, Failure>(()) })
+            .build()
+            .unwrap();
+        assert_eq!(ends(runner.run()).await.unwrap().applied, 2);
+    });
+    let of_the_log = [Call::OpenRun, Call::CloseRun, Call::Marks, Call::MarkStart, Call::ClearMarks];
+    let calls: Vec<Call> = plan.passages().into_iter().filter(|call| of_the_log.contains(call)).collect();
+    assert_eq!(calls, [Call::OpenRun, Call::CloseRun]);
+}
+
 #[test]
 fn a_shutdown_under_a_suspect_is_not_held_against_it() {
     let site = Site::with(&["a-bad"]);

@@ -2,8 +2,9 @@
 
 use async_trait::async_trait;
 use inbox_core::*;
-use inbox_testkit::{MemoryStore, MemoryTx};
+use inbox_testkit::{Call, MemoryStore, MemoryTx};
 use std::{
+    collections::VecDeque,
     error::Error,
     sync::{Arc, Mutex, MutexGuard},
 };
@@ -20,6 +21,12 @@ pub struct State {
     pub resolve_failures: usize,
     /// So many readings of checkpoints fail.
     pub checkpoint_failures: usize,
+    /// The next calls of these kinds are not performed, and answer with an error of this class.
+    pub refused: VecDeque<(Call, FaultClass)>,
+    /// How often a rollback was asked for.
+    pub rollbacks: usize,
+    /// Opens when the run asks the store to stop its statements.
+    pub interrupted: Option<Gate>,
     /// Called after each commit.
     pub committed: Option<Arc<dyn Fn() + Send + Sync>>,
 }
@@ -39,6 +46,12 @@ impl Hooks {
         *left = left.saturating_sub(1);
         strikes
     }
+
+    fn refuses(&self, call: Call) -> Option<FaultClass> {
+        let mut state = self.set();
+        let at = state.refused.iter().position(|&(refused, _)| refused == call)?;
+        state.refused.remove(at).map(|(_, class)| class)
+    }
 }
 
 pub struct HookedStore {
@@ -52,6 +65,10 @@ impl HookedStore {
     }
 }
 
+fn refusal(class: FaultClass) -> StoreError {
+    StoreError::failed(class, "told to refuse")
+}
+
 fn outage() -> StoreError {
     StoreError::failed(FaultClass::Outage, "out of reach")
 }
@@ -61,7 +78,10 @@ impl InboxStore for HookedStore {
     type Tx = MemoryTx;
 
     async fn begin(&self, limits: &TxLimits) -> Result<MemoryTx, StoreError> {
-        self.inner.begin(limits).await
+        match self.hooks.refuses(Call::Begin) {
+            Some(class) => Err(refusal(class)),
+            None => self.inner.begin(limits).await,
+        }
     }
 
     async fn claim(
@@ -70,13 +90,19 @@ impl InboxStore for HookedStore {
         group: &Group,
         requests: &[ClaimRequest],
     ) -> Result<Vec<Claim>, StoreError> {
-        self.inner.claim(tx, group, requests).await
+        match self.hooks.refuses(Call::Claim) {
+            Some(class) => Err(refusal(class)),
+            None => self.inner.claim(tx, group, requests).await,
+        }
     }
 
     async fn commit(&self, tx: MemoryTx) -> Result<(), CommitError> {
         let gate = self.hooks.set().commit_gate.clone();
         if let Some(gate) = gate {
             gate.pass().await;
+        }
+        if let Some(class) = self.hooks.refuses(Call::Commit) {
+            return Err(CommitError::rolled_back(class, "told to refuse"));
         }
         self.inner.commit(tx).await?;
         let committed = self.hooks.set().committed.clone();
@@ -90,7 +116,14 @@ impl InboxStore for HookedStore {
     }
 
     async fn rollback(&self, tx: MemoryTx) -> Result<(), StoreError> {
+        self.hooks.set().rollbacks += 1;
         self.inner.rollback(tx).await
+    }
+
+    fn interrupt(&self) {
+        if let Some(gate) = &self.hooks.set().interrupted {
+            gate.open();
+        }
     }
 
     async fn resolve(&self, group: &Group, keys: &[ClaimKey]) -> Result<Vec<Resolution>, StoreError> {
